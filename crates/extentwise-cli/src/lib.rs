@@ -1,0 +1,41 @@
+//! The `extentwise` command.
+//!
+//! One module a subcommand: [`explain`] shows what the core decides for a
+//! scenario, [`replay`] drives a recorded I/O log through the write path onto
+//! real files. [`iolog`] is the parser of those logs.
+
+pub mod explain;
+pub mod iolog;
+pub mod replay;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The write path of a page cache, decided extent by extent.
+#[derive(Debug, Parser)]
+#[command(name = "extentwise", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Explain(explain::ExplainArgs),
+    Replay(replay::ReplayArgs),
+}
+
+/// Runs the command line and answers its exit code: 0 all well, 1 the input or
+/// the run failed, 2 the command line itself is wrong.
+#[must_use]
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("extentwise: {error:#}");
+        ExitCode::FAILURE
+    })
+}
