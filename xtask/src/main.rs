@@ -1,2 +1,178 @@
-//! x
-fn main() {}
+//! The chores of the workspace, one verb each: `cargo xtask help`.
+//!
+//! Standard library only, so that a check can never be broken by a dependency it checks.
+
+mod bench;
+mod elf;
+mod lint;
+mod no_std;
+mod report;
+mod source;
+mod table;
+mod test;
+mod verify;
+mod workspace;
+
+use std::process::ExitCode;
+
+use report::Report;
+use verify::Step;
+use workspace::{Effort, Workspace};
+
+/// One word on the command line.
+struct Verb {
+    name: &'static str,
+    options: &'static str,
+    help: &'static str,
+    action: Action,
+}
+
+/// What a verb does.
+enum Action {
+    /// Checks something; `verify` runs every one of these, in the order of the table.
+    Check(fn(&Workspace, Effort) -> Report),
+    /// Takes options of its own.
+    Run(fn(&Workspace, &[String]) -> Result<ExitCode, Usage>),
+}
+
+/// A command line that cannot be obeyed, and why.
+struct Usage(String);
+
+static VERBS: &[Verb] = &[
+    Verb {
+        name: "lint",
+        options: "",
+        help: "formatting, clippy, documentation links, file lengths, no unsafe code",
+        action: Action::Check(lint::run),
+    },
+    Verb {
+        name: "test",
+        options: "",
+        help: "all tests, and the core's tests once more without `alloc`",
+        action: Action::Check(test::run),
+    },
+    Verb {
+        name: "no-std",
+        options: "",
+        help: "the core against a sysroot without std and alloc, and linked without an OS",
+        action: Action::Check(no_std::run),
+    },
+    Verb {
+        name: "bench",
+        options: "[--only NAME]",
+        help: "benchmarks that fail when a ratio passes its limit",
+        action: Action::Run(bench::run),
+    },
+    Verb {
+        name: "verify",
+        options: "[--ci]",
+        help: "every check above, with a table of counts and floors",
+        action: Action::Run(verify_all),
+    },
+    Verb {
+        name: "help",
+        options: "",
+        help: "this list",
+        action: Action::Run(help),
+    },
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    obey(&words).unwrap_or_else(|Usage(reason)| {
+        eprintln!("error: {reason}\n\n{}", verb_list());
+        ExitCode::from(2)
+    })
+}
+
+fn obey(words: &[String]) -> Result<ExitCode, Usage> {
+    let (name, options) = words
+        .split_first()
+        .ok_or_else(|| Usage("a verb is needed".into()))?;
+    let verb = VERBS
+        .iter()
+        .find(|verb| verb.name == name)
+        .ok_or_else(|| Usage(format!("no verb is called `{name}`")))?;
+    let workspace = Workspace::locate();
+    match verb.action {
+        Action::Check(check) => {
+            refuse_options(options)?;
+            let name = verb.name;
+            Ok(verify::run_steps(
+                &workspace,
+                Effort::Local,
+                &[Step { name, check }],
+            ))
+        }
+        Action::Run(run) => run(&workspace, options),
+    }
+}
+
+fn verify_all(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
+    let (effort, rest) = match options.split_first() {
+        Some((first, rest)) if first == "--ci" => (Effort::Ci, rest),
+        _ => (Effort::Local, options),
+    };
+    refuse_options(rest)?;
+    let steps: Vec<Step> = VERBS
+        .iter()
+        .filter_map(|verb| match verb.action {
+            Action::Check(check) => Some(Step {
+                name: verb.name,
+                check,
+            }),
+            Action::Run(_) => None,
+        })
+        .collect();
+    Ok(verify::run_steps(workspace, effort, &steps))
+}
+
+fn help(_: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
+    refuse_options(options)?;
+    println!("{}", verb_list());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refuse_options(options: &[String]) -> Result<(), Usage> {
+    match options.first() {
+        None => Ok(()),
+        Some(option) => Err(Usage(format!("`{option}` is not an option of this verb"))),
+    }
+}
+
+fn verb_list() -> String {
+    let lines = VERBS.iter().map(|verb| {
+        let call = format!("{} {}", verb.name, verb.options);
+        format!("\n  {call:<22}{}", verb.help)
+    });
+    std::iter::once("usage: cargo xtask VERB [OPTIONS]\n".into())
+        .chain(lines)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        obey(&words).map_or_else(|Usage(reason)| reason, |_| "obeyed".into())
+    }
+
+    #[test]
+    fn unknown_verbs_and_options_are_named_in_the_refusal() {
+        assert_eq!(refusal(&[]), "a verb is needed");
+        assert_eq!(refusal(&["lnit"]), "no verb is called `lnit`");
+        assert!(refusal(&["lint", "--fast"]).contains("`--fast`"));
+        assert!(refusal(&["verify", "--cl"]).contains("`--cl`"));
+        assert!(refusal(&["verify", "--ci", "more"]).contains("`more`"));
+        assert!(refusal(&["bench", "--only", "nothing"]).contains("decide"));
+        assert!(refusal(&["help", "lint"]).contains("`lint`"));
+    }
+
+    #[test]
+    fn help_names_every_verb() {
+        let list = verb_list();
+        assert!(VERBS.iter().all(|verb| list.contains(verb.name)));
+    }
+}
