@@ -1,0 +1,79 @@
+//! Comparing the files byte for byte with what the trace says, through plain
+//! reads of freshly opened files: nothing of the cache takes part.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
+
+use super::model::{Mismatch, Model};
+
+const READ_LEN: usize = 1 << 20;
+
+/// Compares the file at `path` with `model`; answers how many bytes that were,
+/// holes included. Holes cost nothing: they are asked for, not read.
+pub(crate) fn verify(path: &Path, model: &Model) -> Result<u64> {
+    let at_path = || path.display().to_string();
+    let file = File::open(path).with_context(at_path)?;
+    let len = file.metadata().with_context(at_path)?.len();
+    if len != model.len() {
+        bail!(
+            "{}: the file has {len} bytes, the trace makes it {}",
+            path.display(),
+            model.len()
+        );
+    }
+    // Best effort: read what the device has, not what the kernel remembers.
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    let mut buffer = vec![0; READ_LEN];
+    let mut cursor = 0;
+    while cursor < len {
+        let data = next_data(&file, cursor, len).with_context(at_path)?;
+        check(path, model.mismatch_of_hole(cursor..data.start))?;
+        let mut at = data.start;
+        while at < data.end {
+            let want = (data.end - at).min(READ_LEN as u64) as usize;
+            let bytes = &mut buffer[..want];
+            std::os::unix::fs::FileExt::read_exact_at(&file, bytes, at)
+                .with_context(|| format!("{}: reading {want} bytes at {at}", path.display()))?;
+            check(path, model.mismatch(bytes, at))?;
+            at += want as u64;
+        }
+        cursor = data.end;
+    }
+    Ok(len)
+}
+
+/// Fails if there is a mismatch, with a message that names it.
+pub(crate) fn check(path: &Path, mismatch: Option<Mismatch>) -> Result<()> {
+    let Some(wrong) = mismatch else {
+        return Ok(());
+    };
+    let source = match wrong.write {
+        Some(write) => format!("write {write} of the trace"),
+        None => "no write of the trace reaches it, or it was trimmed".to_owned(),
+    };
+    bail!(
+        "{}: byte {} is {:#04x} and must be {:#04x} ({source})",
+        path.display(),
+        wrong.offset,
+        wrong.found,
+        wrong.expected
+    )
+}
+
+/// The next range at or behind `from` that is no hole; empty at `len` if there
+/// is none. A file system that knows no holes has data everywhere.
+fn next_data(file: &File, from: u64, len: u64) -> Result<Range<u64>, Errno> {
+    let start = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(len..len),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(from..len),
+        Err(error) => return Err(error),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(start.min(len)..end.min(len))
+}
