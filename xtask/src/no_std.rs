@@ -29,7 +29,7 @@ const CANARIES: &[(&str, &str, Option<&str>)] = &[
     ),
 ];
 
-const FREESTANDING: &str = "xtask/freestanding/Cargo.toml";
+const FREESTANDING: &str = "xtask/freestanding";
 const FREESTANDING_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 const REFUSALS_FLOOR: u64 = 3;
@@ -161,11 +161,12 @@ fn judge(output: io::Result<Output>, missed: Option<&str>) -> Result<(), String>
 }
 
 fn freestanding(workspace: &Workspace, report: &mut Report) {
-    let target = workspace.target("freestanding");
+    let target = workspace.target(FREESTANDING);
+    let manifest = format!("{FREESTANDING}/Cargo.toml");
     let folder = target.display().to_string();
     // Link arguments go to this one binary: in RUSTFLAGS they would break build scripts.
     let link = ["-nostartfiles", "-nostdlib", "-static"].map(|flag| format!("link-arg={flag}"));
-    let mut build = workspace.cargo(&["rustc", "--release", "--manifest-path", FREESTANDING]);
+    let mut build = workspace.cargo(&["rustc", "--release", "--manifest-path", &manifest]);
     build.args([
         "--target",
         FREESTANDING_TARGET,

@@ -40,7 +40,7 @@ impl Workspace {
     /// A folder for what a chore builds, apart from the developer's own builds: other flags
     /// in one target folder would make cargo build everything anew each time.
     pub(crate) fn target(&self, name: &str) -> PathBuf {
-        self.target.join("xtask").join(name)
+        self.target.join("chores").join(name)
     }
 
     /// `cargo WORDS`, run at the root.
