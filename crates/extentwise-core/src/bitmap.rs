@@ -1,0 +1,439 @@
+//! One bit a block, and runs of set bits found by scanning words (W3).
+//!
+//! A [`BlockBitmap`] works over memory that somebody else owns: an array
+//! (`[u64; 8]` for 512 blocks), a borrowed slice (`&mut [u64]`, any size) or a
+//! `Vec<u64>`. Bit `i` of word `w` is block `64 * w + i`.
+
+use crate::geometry::{BlockIndex, BlockRange};
+use core::fmt;
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// Words needed for `blocks` bits.
+#[must_use]
+pub const fn words_for(blocks: usize) -> usize {
+    blocks.div_ceil(WORD_BITS)
+}
+
+/// A bitmap whose words do not fit the number of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitmapError {
+    /// Fewer words than the blocks need.
+    TooFewWords {
+        /// Words handed in.
+        words: usize,
+        /// Blocks that they should hold.
+        blocks: usize,
+    },
+    /// A bit is set behind the last block.
+    BitBehindEnd {
+        /// Index of that bit.
+        bit: BlockIndex,
+        /// Blocks in the bitmap.
+        blocks: usize,
+    },
+}
+
+impl fmt::Display for BitmapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewWords { words, blocks } => {
+                write!(f, "{words} words of 64 bits cannot hold {blocks} blocks")
+            }
+            Self::BitBehindEnd { bit, blocks } => write!(
+                f,
+                "bit {} is set, but the bitmap holds {blocks} blocks",
+                bit.get()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for BitmapError {}
+
+/// One bit for each block of a folio, over words of type `W`.
+///
+/// Ranges handed in are cut at the bitmap's end; nothing panics. Looking for a
+/// run, filling and counting cost a step for each *word* that they cross.
+///
+/// **Invariant**: bits behind the last block are zero, in every word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockBitmap<W> {
+    words: W,
+    blocks: usize,
+}
+
+impl<const N: usize> BlockBitmap<[u64; N]> {
+    /// A bitmap of `blocks` clear bits in `N` words of its own.
+    pub const fn empty(blocks: usize) -> Result<Self, BitmapError> {
+        if words_for(blocks) > N {
+            return Err(BitmapError::TooFewWords { words: N, blocks });
+        }
+        Ok(Self {
+            words: [0; N],
+            blocks,
+        })
+    }
+}
+
+impl<W: AsRef<[u64]>> BlockBitmap<W> {
+    /// Takes words as they are. They may be more than `blocks` needs, but no
+    /// bit may be set behind the last block.
+    pub fn from_words(words: W, blocks: usize) -> Result<Self, BitmapError> {
+        let slice = words.as_ref();
+        if words_for(blocks) > slice.len() {
+            return Err(BitmapError::TooFewWords {
+                words: slice.len(),
+                blocks,
+            });
+        }
+        let behind = next_set(slice, blocks, slice.len().saturating_mul(WORD_BITS));
+        if behind < slice.len().saturating_mul(WORD_BITS) {
+            return Err(BitmapError::BitBehindEnd {
+                bit: BlockIndex::new(behind),
+                blocks,
+            });
+        }
+        Ok(Self { words, blocks })
+    }
+
+    /// Blocks in the bitmap.
+    #[must_use]
+    pub const fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// The words, least block first.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        self.words.as_ref()
+    }
+
+    /// The same bits, borrowed.
+    #[must_use]
+    pub fn borrowed(&self) -> BlockBitmap<&[u64]> {
+        BlockBitmap {
+            words: self.words.as_ref(),
+            blocks: self.blocks,
+        }
+    }
+
+    /// Whether `block` is set; blocks behind the end are not.
+    #[must_use]
+    pub fn test(&self, block: BlockIndex) -> bool {
+        test(self.words(), block.get())
+    }
+
+    /// Whether any block is set.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.words().iter().any(|word| *word != 0)
+    }
+
+    /// Whether every block of `range` is set; so it is for an empty range, and
+    /// not for one that goes past the last block.
+    #[must_use]
+    pub fn all_in(&self, range: BlockRange) -> bool {
+        let (start, end) = (range.start().get(), range.end().get());
+        range.is_empty() || end <= self.blocks && next_clear(self.words(), start, end) >= end
+    }
+
+    /// Whether any block of `range` is set.
+    #[must_use]
+    pub fn any_in(&self, range: BlockRange) -> bool {
+        let end = self.cut(range.end().get());
+        next_set(self.words(), range.start().get(), end) < end
+    }
+
+    /// Number of set blocks in `range`.
+    #[must_use]
+    pub fn count_in(&self, range: BlockRange) -> usize {
+        let mut count = 0;
+        for_each_word(
+            range.start().get(),
+            self.cut(range.end().get()),
+            |w, mask| {
+                let bits = self.words().get(w).copied().unwrap_or(0) & mask;
+                count += bits.count_ones() as usize;
+            },
+        );
+        count
+    }
+
+    /// The first run of set blocks in `range`, as long as it goes inside
+    /// `range` (W3).
+    #[must_use]
+    pub fn next_run(&self, range: BlockRange) -> Option<BlockRange> {
+        let end = self.cut(range.end().get());
+        let start = next_set(self.words(), range.start().get(), end);
+        if start >= end {
+            return None;
+        }
+        let run_end = next_clear(self.words(), start, end);
+        Some(BlockRange::clamped(start, run_end))
+    }
+
+    /// The first run of clear blocks in `range`.
+    #[must_use]
+    pub fn next_gap(&self, range: BlockRange) -> Option<BlockRange> {
+        let end = self.cut(range.end().get());
+        let start = next_clear(self.words(), range.start().get(), end);
+        if start >= end {
+            return None;
+        }
+        Some(BlockRange::clamped(
+            start,
+            next_set(self.words(), start, end),
+        ))
+    }
+
+    /// All runs of set blocks in `range`, ascending.
+    pub fn runs(&self, range: BlockRange) -> Runs<'_> {
+        Runs {
+            bitmap: self.borrowed(),
+            rest: range,
+        }
+    }
+
+    /// The first block that is set here and not in `other`.
+    #[must_use]
+    pub fn first_outside<V: AsRef<[u64]>>(&self, other: &BlockBitmap<V>) -> Option<BlockIndex> {
+        let others = other.words();
+        for (w, word) in self.words().iter().enumerate() {
+            let extra = word & !others.get(w).copied().unwrap_or(0);
+            if extra != 0 {
+                return Some(BlockIndex::new(
+                    w * WORD_BITS + extra.trailing_zeros() as usize,
+                ));
+            }
+        }
+        None
+    }
+
+    fn cut(&self, end: usize) -> usize {
+        end.min(self.blocks)
+    }
+}
+
+impl<W: AsRef<[u64]> + AsMut<[u64]>> BlockBitmap<W> {
+    /// A bitmap of `blocks` clear bits over `words`, which are cleared.
+    pub fn cleared(mut words: W, blocks: usize) -> Result<Self, BitmapError> {
+        words.as_mut().fill(0);
+        Self::from_words(words, blocks)
+    }
+
+    /// Sets every block of `range`.
+    pub fn set(&mut self, range: BlockRange) {
+        let (start, end) = (range.start().get(), self.cut(range.end().get()));
+        let words = self.words.as_mut();
+        for_each_word(start, end, |w, mask| {
+            if let Some(word) = words.get_mut(w) {
+                *word |= mask;
+            }
+        });
+    }
+
+    /// Clears every block of `range`.
+    pub fn clear(&mut self, range: BlockRange) {
+        let (start, end) = (range.start().get(), self.cut(range.end().get()));
+        let words = self.words.as_mut();
+        for_each_word(start, end, |w, mask| {
+            if let Some(word) = words.get_mut(w) {
+                *word &= !mask;
+            }
+        });
+    }
+}
+
+/// Iterator over the runs of set blocks; see [`BlockBitmap::runs`].
+#[derive(Clone, Debug)]
+pub struct Runs<'a> {
+    bitmap: BlockBitmap<&'a [u64]>,
+    rest: BlockRange,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = BlockRange;
+
+    fn next(&mut self) -> Option<BlockRange> {
+        let run = self.bitmap.next_run(self.rest)?;
+        self.rest = BlockRange::clamped(run.end().get(), self.rest.end().get());
+        Some(run)
+    }
+}
+
+#[inline]
+fn test(words: &[u64], bit: usize) -> bool {
+    words
+        .get(bit / WORD_BITS)
+        .is_some_and(|word| word >> (bit % WORD_BITS) & 1 == 1)
+}
+
+/// The first set bit at or behind `from`, or `end` where there is none before it.
+#[inline]
+fn next_set(words: &[u64], from: usize, end: usize) -> usize {
+    next_bit(words, from, end, 0)
+}
+
+/// The first clear bit at or behind `from`, or `end` where there is none before it.
+#[inline]
+fn next_clear(words: &[u64], from: usize, end: usize) -> usize {
+    next_bit(words, from, end, u64::MAX)
+}
+
+/// The first bit that differs from those of `flip`: a word at a time.
+#[inline]
+fn next_bit(words: &[u64], from: usize, end: usize, flip: u64) -> usize {
+    if from >= end {
+        return end;
+    }
+    let mut w = from / WORD_BITS;
+    let Some(first) = words.get(w) else {
+        return end;
+    };
+    let mut found = (first ^ flip) >> (from % WORD_BITS) << (from % WORD_BITS);
+    while found == 0 {
+        w += 1;
+        if w * WORD_BITS >= end {
+            return end;
+        }
+        let Some(word) = words.get(w) else {
+            return end;
+        };
+        found = word ^ flip;
+    }
+    (w * WORD_BITS + found.trailing_zeros() as usize).min(end)
+}
+
+/// Calls `visit(word index, mask)` for each word that `[start, end)` crosses.
+#[inline]
+fn for_each_word(start: usize, end: usize, mut visit: impl FnMut(usize, u64)) {
+    if start >= end {
+        return;
+    }
+    let (first, last) = (start / WORD_BITS, (end - 1) / WORD_BITS);
+    let head = u64::MAX << (start % WORD_BITS);
+    let tail = u64::MAX >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    if first == last {
+        visit(first, head & tail);
+        return;
+    }
+    visit(first, head);
+    for w in first + 1..last {
+        visit(w, u64::MAX);
+    }
+    visit(last, tail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(start: usize, end: usize) -> BlockRange {
+        BlockRange::clamped(start, end)
+    }
+
+    /// The naive answer: one bit at a time.
+    fn naive_run(bits: u64, start: usize, end: usize, wanted: bool) -> Option<BlockRange> {
+        let is = |i: usize| (bits >> i & 1 == 1) == wanted;
+        let first = (start..end).find(|i| is(*i))?;
+        let last = (first..end).find(|i| !is(*i)).unwrap_or(end);
+        Some(run(first, last))
+    }
+
+    #[test]
+    fn w3_every_bitmap_of_up_to_12_blocks_and_every_range() {
+        for blocks in 0..=12_usize {
+            for bits in 0..1_u64 << blocks {
+                let bitmap = BlockBitmap::from_words([bits], blocks).unwrap();
+                for start in 0..=blocks {
+                    for end in start..=blocks {
+                        let range = run(start, end);
+                        assert_eq!(bitmap.next_run(range), naive_run(bits, start, end, true));
+                        assert_eq!(bitmap.next_gap(range), naive_run(bits, start, end, false));
+                        let ones = (start..end).filter(|i| bits >> i & 1 == 1).count();
+                        assert_eq!(bitmap.count_in(range), ones);
+                        assert_eq!(bitmap.any_in(range), ones > 0);
+                        assert_eq!(bitmap.all_in(range), ones == range.len());
+                        let runs = bitmap.runs(range).map(BlockRange::len).sum::<usize>();
+                        assert_eq!(runs, ones);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn w3_every_range_over_word_borders_is_set_and_cleared_exactly() {
+        for blocks in [63, 64, 65, 127, 128, 129, 192] {
+            for start in 0..blocks {
+                for end in start..=blocks {
+                    let mut bitmap = BlockBitmap::<[u64; 3]>::empty(blocks).unwrap();
+                    bitmap.set(run(start, end));
+                    assert_eq!(bitmap.count_in(run(0, blocks)), end - start);
+                    let found = bitmap.next_run(run(0, blocks));
+                    assert_eq!(found, (start < end).then(|| run(start, end)));
+                    let mut rest = BlockBitmap::<[u64; 3]>::empty(blocks).unwrap();
+                    rest.set(run(0, blocks));
+                    rest.clear(run(start, end));
+                    assert_eq!(rest.count_in(run(0, blocks)), blocks - (end - start));
+                    assert!(!rest.any_in(run(start, end)));
+                    assert_eq!(bitmap.any(), start < end);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exactly_64_blocks_are_one_run() {
+        let bitmap = BlockBitmap::from_words([u64::MAX], 64).unwrap();
+        assert_eq!(bitmap.next_run(run(0, 64)), Some(run(0, 64)));
+        assert_eq!(bitmap.next_run(run(5, 64)), Some(run(5, 64)));
+        assert!(bitmap.all_in(run(0, 64)));
+        assert!(!bitmap.all_in(run(0, 65)));
+    }
+
+    #[test]
+    fn ranges_behind_the_end_are_cut() {
+        let mut bitmap = BlockBitmap::<[u64; 2]>::empty(70).unwrap();
+        bitmap.set(run(60, usize::MAX));
+        assert_eq!(bitmap.count_in(run(0, usize::MAX)), 10);
+        assert_eq!(bitmap.next_run(run(0, usize::MAX)), Some(run(60, 70)));
+        assert_eq!(bitmap.next_gap(run(70, 100)), None);
+        assert!(!bitmap.test(BlockIndex::new(70)));
+        assert!(!bitmap.test(BlockIndex::new(usize::MAX)));
+        bitmap.clear(run(0, usize::MAX));
+        assert!(!bitmap.any());
+    }
+
+    #[test]
+    fn words_that_do_not_fit_are_refused_by_name() {
+        assert_eq!(
+            BlockBitmap::<[u64; 1]>::empty(65),
+            Err(BitmapError::TooFewWords {
+                words: 1,
+                blocks: 65
+            })
+        );
+        let words: &[u64] = &[0, 2];
+        assert_eq!(
+            BlockBitmap::from_words(words, 65),
+            Err(BitmapError::BitBehindEnd {
+                bit: BlockIndex::new(65),
+                blocks: 65
+            })
+        );
+        assert!(BlockBitmap::from_words(words, 66).is_ok());
+    }
+
+    #[test]
+    fn a_borrowed_slice_of_any_size_works() {
+        let mut words = [u64::MAX; 70];
+        let mut bitmap = BlockBitmap::cleared(&mut words[..], 4096).unwrap();
+        bitmap.set(run(1, 4095));
+        assert_eq!(bitmap.next_run(run(0, 4096)), Some(run(1, 4095)));
+        let other = BlockBitmap::<[u64; 64]>::empty(4096).unwrap();
+        assert_eq!(bitmap.first_outside(&other), Some(BlockIndex::new(1)));
+        assert_eq!(other.first_outside(&bitmap), None);
+    }
+}

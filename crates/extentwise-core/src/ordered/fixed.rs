@@ -1,0 +1,83 @@
+//! A store of fixed capacity, without allocation.
+
+use super::{Entry, ExtentStore, FinishedMap, FixedFinishedMap, OrderedExtent};
+use crate::geometry::{FileOffset, FileRange};
+
+/// At most `N` ordered extents in a sorted array. Lookups cost `O(log n)`,
+/// insertions and removals move the entries behind.
+#[derive(Clone, Debug)]
+pub struct FixedStore<const N: usize, F = FixedFinishedMap<4>> {
+    entries: heapless::Vec<Entry<F>, N>,
+}
+
+impl<const N: usize, F> Default for FixedStore<N, F> {
+    fn default() -> Self {
+        Self {
+            entries: heapless::Vec::new(),
+        }
+    }
+}
+
+impl<const N: usize, F> FixedStore<N, F> {
+    /// Index of the first entry that begins at or behind `at`.
+    fn lower_bound(&self, at: FileOffset) -> usize {
+        self.entries
+            .partition_point(|entry| entry.extent.file_offset() < at)
+    }
+
+    fn index_of(&self, start: FileOffset) -> Option<usize> {
+        let index = self.lower_bound(start);
+        let entry = self.entries.get(index)?;
+        (entry.extent.file_offset() == start).then_some(index)
+    }
+}
+
+impl<const N: usize, F: FinishedMap> ExtentStore for FixedStore<N, F> {
+    type Finished = F;
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn at_or_before(&self, at: FileOffset) -> Option<&OrderedExtent> {
+        let behind = self
+            .entries
+            .partition_point(|entry| entry.extent.file_offset() <= at);
+        Some(&self.entries.get(behind.checked_sub(1)?)?.extent)
+    }
+
+    fn at_or_after(&self, at: FileOffset) -> Option<&OrderedExtent> {
+        Some(&self.entries.get(self.lower_bound(at))?.extent)
+    }
+
+    fn get_mut(&mut self, start: FileOffset) -> Option<&mut Entry<F>> {
+        let index = self.index_of(start)?;
+        self.entries.get_mut(index)
+    }
+
+    fn visit_mut(&mut self, range: FileRange, mut visit: impl FnMut(&mut Entry<F>)) {
+        let first = self
+            .entries
+            .partition_point(|entry| entry.extent.range().end() <= range.start());
+        for entry in self.entries.iter_mut().skip(first) {
+            if entry.extent.file_offset() >= range.end() {
+                break;
+            }
+            visit(entry);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        !self.entries.is_full()
+    }
+
+    fn add(&mut self, entry: Entry<F>) -> Result<(), Entry<F>> {
+        let index = self.lower_bound(entry.extent.file_offset());
+        self.entries.insert(index, entry)
+    }
+
+    fn take(&mut self, start: FileOffset) -> Option<Entry<F>> {
+        let index = self.index_of(start)?;
+        Some(self.entries.remove(index))
+    }
+}

@@ -1,0 +1,57 @@
+//! Where the ordered extents of a file are kept: storage only, no rules.
+
+use super::{FinishedMap, OrderedExtent};
+use crate::geometry::{FileOffset, FileRange};
+
+/// An ordered extent with the memory of what was finished of it.
+#[derive(Clone, Debug)]
+pub struct Entry<F> {
+    pub(super) extent: OrderedExtent,
+    pub(super) finished: F,
+}
+
+impl<F> Entry<F> {
+    /// The extent.
+    pub const fn extent(&self) -> &OrderedExtent {
+        &self.extent
+    }
+}
+
+/// A container of ordered extents sorted by file offset, without overlaps.
+///
+/// The rules live in [`OrderedTable`](super::OrderedTable), which is the only
+/// caller; a store only finds, adds and takes. Every store passes the same test
+/// suite.
+pub trait ExtentStore: Default {
+    /// The memory kept with each extent.
+    type Finished: FinishedMap;
+
+    /// Extents held.
+    fn len(&self) -> usize;
+
+    /// Whether none is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The last extent that begins at or before `at`.
+    fn at_or_before(&self, at: FileOffset) -> Option<&OrderedExtent>;
+
+    /// The first extent that begins at or behind `at`.
+    fn at_or_after(&self, at: FileOffset) -> Option<&OrderedExtent>;
+
+    /// The entry that begins at `start`.
+    fn get_mut(&mut self, start: FileOffset) -> Option<&mut Entry<Self::Finished>>;
+
+    /// Calls `visit` with each entry that meets `range`, ascending.
+    fn visit_mut(&mut self, range: FileRange, visit: impl FnMut(&mut Entry<Self::Finished>));
+
+    /// Whether one more entry fits.
+    fn has_room(&self) -> bool;
+
+    /// Adds an entry; a full store hands it back.
+    fn add(&mut self, entry: Entry<Self::Finished>) -> Result<(), Entry<Self::Finished>>;
+
+    /// Takes out the entry that begins at `start`.
+    fn take(&mut self, start: FileOffset) -> Option<Entry<Self::Finished>>;
+}
