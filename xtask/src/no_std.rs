@@ -268,10 +268,10 @@ mod tests {
     #[test]
     fn a_dynamically_linked_program_is_a_fault() {
         let mut report = Report::default();
-        judge_sections(&[(".text".into(), 4000)], &mut report);
+        judge_sections(&[(".text".into(), TEXT_FLOOR)], &mut report);
         assert!(report.passed());
         judge_sections(
-            &[(".text".into(), 4000), (".interp".into(), 28)],
+            &[(".text".into(), TEXT_FLOOR), (".interp".into(), 28)],
             &mut report,
         );
         assert!(!report.passed());
