@@ -7,6 +7,7 @@
 //! - reads and checks it ([`parse`], [`Scenario`]) and prints it back,
 //! - decides it block by block, naively ([`oracle`]), and through the core
 //!   ([`run`]), both into the same [`result`] types,
+//! - draws a scenario and its result for people ([`picture`]),
 //! - makes scenarios up, always valid ones ([`generate`]).
 //!
 //! The oracle shares no code with the core: two answers that agree were
@@ -18,6 +19,7 @@ mod invalid;
 mod json;
 pub mod oracle;
 pub mod parse;
+pub mod picture;
 mod ranges;
 pub mod result;
 pub mod run;
