@@ -17,6 +17,9 @@ const FILES_FLOOR: u64 = 75;
 /// Without cargo-deny, which not every machine has.
 const COMMANDS_FLOOR: u64 = 7;
 
+/// rustfmt colours its differences also where nobody sees colours.
+const FMT: [&str; 4] = ["--check", "--", "--color", "never"];
+
 /// Formatting, clippy, documentation, dependencies, and the house's own rules for files.
 pub(crate) fn run(workspace: &Workspace, _: Effort) -> Report {
     let mut report = Report::default();
@@ -40,7 +43,7 @@ pub(crate) fn run(workspace: &Workspace, _: Effort) -> Report {
         "--no-default-features",
     ];
     let docs = ["doc", "--workspace", "--no-deps", "--all-features"];
-    cargo(&mut report, &["fmt", "--all", "--check"]);
+    cargo(&mut report, &[&["fmt", "--all"], &FMT[..]].concat());
     cargo(&mut report, &[&every_target[..], &deny].concat());
     cargo(&mut report, &[&without_alloc[..], &deny].concat());
     // Twice: only the first sees a public text that links to a private item, only the second
@@ -58,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, _: Effort) -> Report {
         }
         let target = workspace.target(package.folder);
         let at = ["--manifest-path", &manifest];
-        cargo(&mut report, &[&["fmt", "--check"], &at[..]].concat());
+        cargo(&mut report, &[&["fmt"], &at[..], &FMT].concat());
         if package.needs.is_some_and(|tool| !workspace.has(tool)) {
             report.not_run(format!(
                 "clippy in {}: no C++ compiler here",

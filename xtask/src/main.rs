@@ -66,7 +66,7 @@ static VERBS: &[Verb] = &[
     Verb {
         name: "verify",
         options: "[--ci]",
-        help: "every check above, with a table of counts and floors",
+        help: "lint, test and no-std, with a table of counts and floors",
         action: Action::Run(verify_all),
     },
     Verb {
