@@ -104,7 +104,7 @@ impl<W: Write> Explain<'_, W> {
             match item.scenario {
                 Ok(scenario) => {
                     let result = self.decide(&scenario, item.line);
-                    self.sink.result(&scenario, result)?;
+                    self.sink.result(&scenario, &result)?;
                 }
                 Err(invalid) => {
                     self.report(item.line, invalid.name.as_deref(), &invalid.to_string());
@@ -166,10 +166,10 @@ impl<W: Write> Sink<W> {
         }
     }
 
-    fn result(&mut self, scenario: &Scenario, result: ScenarioResult) -> io::Result<()> {
+    fn result(&mut self, scenario: &Scenario, result: &ScenarioResult) -> io::Result<()> {
         match self {
-            Sink::Json { out } => json_line(out, &result),
-            Sink::Text { .. } | Sink::Svg { .. } => match picture(scenario, &result) {
+            Sink::Json { out } => json_line(out, result),
+            Sink::Text { .. } | Sink::Svg { .. } => match picture(scenario, result) {
                 Some(picture) => self.picture(picture),
                 None => Ok(()),
             },
@@ -258,10 +258,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     };
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let line = 1 + error.as_bytes()[..at]
-            .iter()
-            .filter(|&&byte| byte == b'\n')
-            .count();
+        let line = error.as_bytes()[..at].split(|&byte| byte == b'\n').count();
         anyhow::anyhow!("{name} is not UTF-8 at byte {at}, in line {line}")
     })
 }

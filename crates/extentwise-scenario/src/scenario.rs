@@ -97,7 +97,9 @@ fn read(json: &Json<'_>) -> Result<Scenario, Invalid> {
     match text(kind, at)? {
         "writeback" => WritebackScenario::read(json).map(Scenario::Writeback),
         "write_begin" => WriteBeginScenario::read(json).map(Scenario::WriteBegin),
-        "extent_buffer" => Err(at.refuse("the kind \"extent_buffer\" is not supported by this version")),
+        "extent_buffer" => {
+            Err(at.refuse("the kind \"extent_buffer\" is not supported by this version"))
+        }
         _ => Err(at.refuse(format!(
             "{kind} is unknown; kinds are writeback and write_begin"
         ))),
