@@ -14,7 +14,15 @@ const NAMES: &[&str] = &["decide"];
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
     let mut report = Report::default();
     for name in chosen(options)? {
-        report.run(&mut workspace.cargo(&["bench", "-p", "extentwise-core", "--bench", name]));
+        report.run(&mut workspace.cargo(&[
+            "bench",
+            "-p",
+            "extentwise-core",
+            "--features",
+            "alloc",
+            "--bench",
+            name,
+        ]));
     }
     Ok(ExitCode::from(u8::from(!report.passed())))
 }

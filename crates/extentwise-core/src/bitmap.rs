@@ -163,14 +163,9 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
     /// The first run of set blocks in `range`, as long as it goes inside
     /// `range` (W3).
     #[must_use]
+    #[inline]
     pub fn next_run(&self, range: BlockRange) -> Option<BlockRange> {
-        let end = self.cut(range.end().get());
-        let start = next_set(self.words(), range.start().get(), end);
-        if start >= end {
-            return None;
-        }
-        let run_end = next_clear(self.words(), start, end);
-        Some(BlockRange::clamped(start, run_end))
+        RunCursor::new(self.words(), self.cut_range(range)).next_run(self.words())
     }
 
     /// The first run of clear blocks in `range`.
@@ -189,9 +184,10 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
 
     /// All runs of set blocks in `range`, ascending.
     pub fn runs(&self, range: BlockRange) -> Runs<'_> {
+        let words = self.words();
         Runs {
-            bitmap: self.borrowed(),
-            rest: range,
+            words,
+            cursor: RunCursor::new(words, self.cut_range(range)),
         }
     }
 
@@ -212,6 +208,11 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
 
     fn cut(&self, end: usize) -> usize {
         end.min(self.blocks)
+    }
+
+    /// `range` cut at the bitmap's end.
+    pub(crate) fn cut_range(&self, range: BlockRange) -> BlockRange {
+        BlockRange::clamped(self.cut(range.start().get()), self.cut(range.end().get()))
     }
 }
 
@@ -248,17 +249,85 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> BlockBitmap<W> {
 /// Iterator over the runs of set blocks; see [`BlockBitmap::runs`].
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
-    bitmap: BlockBitmap<&'a [u64]>,
-    rest: BlockRange,
+    words: &'a [u64],
+    cursor: RunCursor,
 }
 
 impl Iterator for Runs<'_> {
     type Item = BlockRange;
 
     fn next(&mut self) -> Option<BlockRange> {
-        let run = self.bitmap.next_run(self.rest)?;
-        self.rest = BlockRange::clamped(run.end().get(), self.rest.end().get());
-        Some(run)
+        self.cursor.next_run(self.words)
+    }
+}
+
+/// Where a scan of a bitmap's runs stands; the words are handed in each time,
+/// so that they may be anybody's.
+///
+/// **Invariant**: `ahead` holds the set bits of the word at `word` that are not
+/// answered yet, none of them at or behind `end`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunCursor {
+    ahead: u64,
+    word: usize,
+    end: usize,
+}
+
+impl RunCursor {
+    /// A scan of `range`, which must be cut to the bitmap.
+    pub(crate) fn new(words: &[u64], range: BlockRange) -> Self {
+        let start = range.start().get();
+        let mut cursor = Self {
+            ahead: 0,
+            word: start / WORD_BITS,
+            end: range.end().get(),
+        };
+        if !range.is_empty() {
+            cursor.ahead = cursor.load(words) & (u64::MAX << (start % WORD_BITS));
+        }
+        cursor
+    }
+
+    /// The next run. Most runs lie inside a word, and cost no load and no loop.
+    #[inline]
+    pub(crate) fn next_run(&mut self, words: &[u64]) -> Option<BlockRange> {
+        while self.ahead == 0 {
+            if (self.word + 1) * WORD_BITS >= self.end {
+                return None;
+            }
+            self.word += 1;
+            self.ahead = self.load(words);
+        }
+        let base = self.word * WORD_BITS;
+        let start = base + self.ahead.trailing_zeros() as usize;
+        // Adding its lowest bit carries through the first run of the word.
+        let carried = self
+            .ahead
+            .wrapping_add(self.ahead & self.ahead.wrapping_neg());
+        if carried != 0 {
+            self.ahead &= carried;
+            let end = base + carried.trailing_zeros() as usize;
+            return Some(BlockRange::clamped(start, end));
+        }
+        let end = next_clear(words, start, self.end);
+        self.word = end / WORD_BITS;
+        self.ahead = 0;
+        if end < self.end {
+            self.ahead = self.load(words) & (u64::MAX << (end % WORD_BITS));
+        }
+        Some(BlockRange::clamped(start, end))
+    }
+
+    /// The bits of the current word before `end`.
+    #[inline]
+    fn load(&self, words: &[u64]) -> u64 {
+        let word = words.get(self.word).copied().unwrap_or(0);
+        let bits = self.end - self.word * WORD_BITS;
+        if bits < WORD_BITS {
+            word & !(u64::MAX << bits)
+        } else {
+            word
+        }
     }
 }
 

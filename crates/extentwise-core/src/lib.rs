@@ -10,7 +10,7 @@
 //! | [`geometry`] | offsets, block and folio arithmetic that cannot overflow | W2, W13 |
 //! | [`bitmap`] | runs of blocks, found by scanning words | W3 |
 //! | [`folio`] | uptodate, dirty and writeback per block | W6, W10–W13, V2 |
-//! | [`write`] | what a buffered write needs mapped, read and zeroed | V1–V16 |
+//! | [`mod@write`] | what a buffered write needs mapped, read and zeroed | V1–V16 |
 //! | [`ordered`] | ordered extents: where data goes, what became of it | O1–O8 |
 //! | [`writeback`] | which pieces of a folio go into which bio | W1–W15, S1–S4 |
 //! | [`errseq`] | which handle has seen which writeback error | E1–E3 |

@@ -111,7 +111,7 @@ impl fmt::Display for OrderedError {
 impl core::error::Error for OrderedError {}
 
 /// Names an ordered extent for as long as its table lives; never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderedId(pub(super) u64);
 
 /// What the file's metadata learns from an ordered extent (O5).

@@ -2,7 +2,7 @@
 
 use super::bio::Joined;
 use super::{Bio, BioAssembler, PassCounts, PassError, PassReport, SegmentList};
-use crate::bitmap::BlockBitmap;
+use crate::bitmap::{BlockBitmap, RunCursor};
 use crate::folio::FolioState;
 use crate::geometry::{
     BlockIndex, BlockRange, DiskByte, FileOffset, FileRange, FolioGeometry, LenBytes,
@@ -12,7 +12,7 @@ use core::fmt;
 
 /// A run or a part of one that lies in one ordered extent: the unit of queueing
 /// (W6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// Its bytes in the file.
     pub range: FileRange,
@@ -106,16 +106,16 @@ pub struct PassContext<'a, W, T, S, O> {
     pub observer: &'a mut O,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Look for the next run or the next part of the run.
     Decide,
-    /// The zeroing for this piece was asked for; queue it.
-    Offer(Piece, BlockRange),
+    /// The zeroing for the piece was asked for; queue it.
+    Zeroed,
     /// The piece was offered and not refused so far.
-    Offered(Piece, BlockRange),
-    /// This rest of an accepted piece is not in a bio yet.
-    Fill(Piece),
+    Offered,
+    /// The rest of the accepted piece is not in a bio yet.
+    Fill,
     /// Reported.
     Over,
 }
@@ -132,7 +132,8 @@ enum State {
 pub struct WritebackPass<V, E> {
     submit: BlockBitmap<V>,
     geometry: FolioGeometry,
-    /// Blocks not decided yet.
+    /// Where the search for runs stands, and that for single blocks.
+    runs: RunCursor,
     rest: BlockRange,
     /// The part of the current run not decided yet.
     run: BlockRange,
@@ -141,6 +142,9 @@ pub struct WritebackPass<V, E> {
     eof_block: usize,
     stride: Stride,
     state: State,
+    /// The piece at hand, less what is in a bio already; and its blocks.
+    piece: Piece,
+    blocks: BlockRange,
     counts: PassCounts,
     error: Option<PassError<E>>,
 }
@@ -176,15 +180,19 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
         }
         folio.begin_pass();
         let below_size = FileRange::clamped(FileOffset::ZERO, i_size);
+        let rest = geometry.blocks_inside(range);
         Ok(Self {
+            runs: RunCursor::new(submit.words(), rest),
             submit,
             geometry,
-            rest: geometry.blocks_inside(range),
+            rest,
             run: BlockRange::default(),
             i_size,
             eof_block: geometry.blocks_meeting(below_size).end().get(),
             stride,
             state: State::Decide,
+            piece: Piece::default(),
+            blocks: BlockRange::default(),
             counts: PassCounts::default(),
             error: None,
         })
@@ -202,25 +210,18 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
     {
         loop {
             match self.state {
-                State::Decide => {
-                    if let Some(step) = self.decide(cx) {
-                        return step;
-                    }
+                State::Decide => return self.decide(cx),
+                State::Zeroed => return self.offer(cx),
+                State::Offered => {
+                    let len = self.piece.range.len();
+                    self.counts.submitted = self.counts.submitted.saturating_add(len);
+                    self.state = State::Fill;
                 }
-                State::Offer(piece, blocks) => {
-                    cx.folio.clear_dirty(blocks);
-                    cx.folio.start_writeback(blocks);
-                    self.state = State::Offered(piece, blocks);
-                    return Step::Queue(piece);
-                }
-                State::Offered(piece, _) => {
-                    self.counts.submitted = self.counts.submitted.saturating_add(piece.range.len());
-                    self.state = State::Fill(piece);
-                }
-                State::Fill(piece) => {
-                    match cx.bios.join(&piece, self.geometry.pos(), self.i_size) {
+                State::Fill => {
+                    let pos = self.geometry.pos();
+                    match cx.bios.join(&self.piece, pos, self.i_size) {
                         Joined::SendFirst(bio) => return Step::Send(bio),
-                        Joined::Bytes(len) => self.state = after_joining(piece, len),
+                        Joined::Bytes(len) => self.after_joining(len),
                     }
                 }
                 State::Over => return Step::Done(self.report(cx)),
@@ -238,22 +239,23 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
         T: ExtentStore,
         O: FinishObserver,
     {
-        let State::Offered(piece, blocks) = self.state else {
+        if self.state != State::Offered {
             return;
-        };
+        }
+        let range = self.piece.range;
         // The pass holds the folio, so its writeback cannot end here.
-        let _ = cx.folio.end_writeback(blocks);
-        cx.table.finish(piece.range, IoOutcome::Failed, cx.observer);
-        self.counts.refused = self.counts.refused.saturating_add(piece.range.len());
-        let file_offset = piece.range.start();
+        let _ = cx.folio.end_writeback(self.blocks);
+        cx.table.finish(range, IoOutcome::Failed, cx.observer);
+        self.counts.refused = self.counts.refused.saturating_add(range.len());
+        let file_offset = range.start();
         self.error
             .get_or_insert(PassError::Refused { file_offset, error });
         self.state = State::Decide;
     }
 
-    /// Looks at the next part of the run; `None` where the state says how to go on.
+    /// Decides the next part of the run.
     #[inline]
-    fn decide<W, T, S, O>(&mut self, cx: &mut PassContext<'_, W, T, S, O>) -> Option<Step<S, E>>
+    fn decide<W, T, S, O>(&mut self, cx: &mut PassContext<'_, W, T, S, O>) -> Step<S, E>
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
         T: ExtentStore,
@@ -262,11 +264,11 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
     {
         if self.run.is_empty() && !self.next_run() {
             self.state = State::Over;
-            return Some(Step::Done(self.finish_pass(cx)));
+            return Step::Done(self.finish_pass(cx));
         }
         let start = self.run.start().get();
         if start >= self.eof_block {
-            return Some(self.pass_over_eof(cx));
+            return self.pass_over_eof(cx);
         }
         // W4: what crosses the end of the file is split there.
         let limit = self.run.end().get().min(self.eof_block);
@@ -274,42 +276,72 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
         let Some(extent) = cx.bios.find(cx.table, at) else {
             // The embedder may let others in while it sends, so the gap is
             // measured only after that.
-            return Some(match cx.bios.take() {
+            return match cx.bios.take() {
                 Some(bio) => Step::Send(bio),
                 None => self.pass_over_gap(limit, cx),
-            });
+            };
         };
         let end = self.geometry.offset_at(limit).min(extent.range.end());
-        let blocks = self.advance(self.block_at(end));
+        self.blocks = self.advance(self.block_at(end));
         let range = FileRange::clamped(at, end);
-        let piece = Piece {
+        self.piece = Piece {
             range,
             disk: extent.disk_at(at),
             ordered: extent.id,
         };
-        self.state = State::Offer(piece, blocks);
-        range
-            .contains(self.i_size)
-            .then(|| Step::Zero(FileRange::clamped(self.i_size, end)))
+        if range.contains(self.i_size) {
+            self.state = State::Zeroed;
+            return Step::Zero(FileRange::clamped(self.i_size, end));
+        }
+        self.offer(cx)
+    }
+
+    /// W6: clear dirty, then set writeback, then queue.
+    #[inline]
+    fn offer<W, T, S, O>(&mut self, cx: &mut PassContext<'_, W, T, S, O>) -> Step<S, E>
+    where
+        W: AsRef<[u64]> + AsMut<[u64]>,
+    {
+        cx.folio.clear_dirty(self.blocks);
+        cx.folio.start_writeback(self.blocks);
+        self.state = State::Offered;
+        Step::Queue(self.piece)
+    }
+
+    /// Takes the bytes that joined a bio off the piece (S2).
+    #[inline]
+    fn after_joining(&mut self, len: LenBytes) {
+        let range = self.piece.range;
+        if len >= range.len() || len.is_zero() {
+            self.state = State::Decide;
+            return;
+        }
+        let start = FileOffset::new(range.start().get().saturating_add(len.get()));
+        self.piece.range = FileRange::clamped(start, range.end());
+        self.piece.disk = DiskByte::new(self.piece.disk.get().saturating_add(len.get()));
     }
 
     /// Finds the next run; false where none is left.
     #[inline]
     fn next_run(&mut self) -> bool {
-        let end = self.rest.end().get();
         let found = match self.stride {
-            Stride::Extent => self.submit.next_run(self.rest),
-            Stride::Block => (self.rest.start().get()..end)
-                .map(BlockIndex::new)
-                .find(|block| self.submit.test(*block))
-                .map(BlockRange::one),
+            Stride::Extent => self.runs.next_run(self.submit.words()),
+            Stride::Block => self.next_block(),
         };
-        let Some(run) = found else {
-            return false;
-        };
-        self.run = run;
-        self.rest = BlockRange::clamped(run.end().get(), end);
-        true
+        self.run = found.unwrap_or_default();
+        found.is_some()
+    }
+
+    /// Finds the next block to submit by testing one after the other.
+    fn next_block(&mut self) -> Option<BlockRange> {
+        while !self.rest.is_empty() {
+            let block = self.rest.start();
+            self.rest = BlockRange::clamped(block.get() + 1, self.rest.end().get());
+            if self.submit.test(block) {
+                return Some(BlockRange::one(block));
+            }
+        }
+        None
     }
 
     /// Takes the blocks up to `end` off the front of the run.
@@ -393,20 +425,4 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
             writeback: crate::folio::WritebackEnd::NotNow,
         }
     }
-}
-
-/// What is left of a piece of which `len` bytes joined the bio (S2).
-#[inline]
-fn after_joining(piece: Piece, len: LenBytes) -> State {
-    let start = FileOffset::new(piece.range.start().get().saturating_add(len.get()));
-    let range = FileRange::clamped(start, piece.range.end());
-    if range.is_empty() || len.is_zero() {
-        return State::Decide;
-    }
-    let disk = DiskByte::new(piece.disk.get().saturating_add(len.get()));
-    State::Fill(Piece {
-        range,
-        disk,
-        ..piece
-    })
 }

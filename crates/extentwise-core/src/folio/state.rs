@@ -1,4 +1,4 @@
-//! What a folio remembers of its blocks: uptodate, dirty, in writeback.
+//! The state of one folio's blocks.
 
 use crate::bitmap::{BitmapError, BlockBitmap};
 use crate::geometry::{BlockIndex, BlockRange, FileRange, FolioGeometry};
@@ -133,7 +133,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// between finds the block clean, makes it dirty again, and loses nothing.
     pub fn start_writeback(&mut self, run: BlockRange) {
         self.writeback.set(run);
-        self.writeback_open |= self.writeback.any_in(run);
+        self.writeback_open |= !run.is_empty() && run.start().get() < self.geometry.blocks();
     }
 
     /// Ends the writeback of the blocks of `run`. Blocks that are not in
@@ -150,13 +150,15 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     }
 
     /// Holds the folio in writeback while a pass queues its pieces, so that a
-    /// bio completing inside the submit call cannot end it early (W11).
-    pub(crate) fn begin_pass(&mut self) {
+    /// bio completing inside the submit call cannot end it early (W11). The
+    /// passes of this crate do this themselves; it is public for embedders who
+    /// write back by their own loop.
+    pub fn begin_pass(&mut self) {
         self.passes = self.passes.saturating_add(1);
     }
 
-    /// Lets go of the hold of one pass.
-    pub(crate) fn end_pass(&mut self) -> WritebackEnd {
+    /// Lets go of the hold of one [`begin_pass`](Self::begin_pass).
+    pub fn end_pass(&mut self) -> WritebackEnd {
         self.passes = self.passes.saturating_sub(1);
         self.settle()
     }
