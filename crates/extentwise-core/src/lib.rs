@@ -32,3 +32,8 @@ pub mod ordered;
 mod sync;
 pub mod write;
 pub mod writeback;
+
+/// The example of the repository's README, which must compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -24,8 +24,7 @@ impl Segment {
     }
 }
 
-/// A list of segments: a `heapless::Vec` of fixed capacity, or (feature
-/// `alloc`) a `Vec`. A full list ends the bio as `max_segments` does.
+/// A list of segments: [`FixedSegments`], or (feature `alloc`) a `Vec`. A full list ends the bio as `max_segments` does.
 pub trait SegmentList: Default {
     /// The segments, in file order.
     fn as_slice(&self) -> &[Segment];
@@ -40,7 +39,10 @@ pub trait SegmentList: Default {
     fn is_full(&self) -> bool;
 }
 
-impl<const N: usize> SegmentList for heapless::Vec<Segment, N> {
+/// At most `N` segments, without a heap.
+pub type FixedSegments<const N: usize> = heapless::Vec<Segment, N>;
+
+impl<const N: usize> SegmentList for FixedSegments<N> {
     fn as_slice(&self) -> &[Segment] {
         self
     }

@@ -14,7 +14,7 @@ mod submit;
 mod tests;
 
 pub use allocate::{Allocate, AllocationFailure, allocate_missing};
-pub use bio::{Bio, BioAssembler, BioLimits, BioLimitsError, Segment, SegmentList};
+pub use bio::{Bio, BioAssembler, BioLimits, BioLimitsError, FixedSegments, Segment, SegmentList};
 pub use counts::{PassCounts, PassError, PassReport};
 pub use pass::{PassContext, PassInputError, Piece, Step, Stride, WritebackPass};
 pub use submit::{Submit, complete_bio, run};
