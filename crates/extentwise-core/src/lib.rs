@@ -26,6 +26,7 @@ extern crate alloc;
 
 pub mod bitmap;
 pub mod errseq;
+pub mod extent_buffer;
 pub mod folio;
 pub mod geometry;
 pub mod ordered;
