@@ -207,11 +207,12 @@ impl<'s> Write<'s> {
     }
 
     /// The blocks that `[start, end)` of the folio meets, as indices.
-    fn met_by(&self, start: u64, end: u64) -> Vec<usize> {
-        (0..self.blocks.len())
-            .filter(|&at| self.blocks[at].start < end && start < self.blocks[at].end)
-            .filter(|_| start < end)
-            .collect()
+    fn met_by(&self, start: u64, end: u64) -> std::ops::Range<usize> {
+        if start >= end {
+            return 0..0;
+        }
+        let block_size = self.scenario.block_size;
+        to_usize(start / block_size)..to_usize(end.div_ceil(block_size))
     }
 
     fn into_result(

@@ -108,10 +108,9 @@ impl Picture {
 
 impl Section {
     /// A section of as many lines as fit; the others are counted only.
-    fn new(title: &'static str, lines: impl IntoIterator<Item = String>) -> Self {
-        let mut all = lines.into_iter();
-        let mut lines: Vec<String> = all.by_ref().take(LINES_MAX).collect();
-        let more = all.count();
+    fn new(title: &'static str, lines: impl ExactSizeIterator<Item = String>) -> Self {
+        let more = lines.len().saturating_sub(LINES_MAX);
+        let mut lines: Vec<String> = lines.take(LINES_MAX).collect();
         if more > 0 {
             lines.push(format!("... and {more} more"));
         }

@@ -61,6 +61,17 @@ pub(crate) fn span_of(start: u64, len: u64) -> String {
     span(start, start.saturating_add(len))
 }
 
+/// The first few of many; the others are counted.
+pub(crate) fn listed(items: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+    const ITEMS_MAX: usize = 8;
+    let more = items.len().saturating_sub(ITEMS_MAX);
+    let listed: Vec<String> = items.take(ITEMS_MAX).collect();
+    match more {
+        0 => listed.join(separator),
+        more => format!("{} and {more} more", listed.join(separator)),
+    }
+}
+
 /// One line of text that cannot move a terminal's cursor.
 pub(crate) fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -93,6 +104,17 @@ mod tests {
         ] {
             assert_eq!(bytes(value), shown);
         }
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let items = |count: u32| (0..count).map(|item| item.to_string());
+        assert_eq!(
+            listed(items(3).collect::<Vec<_>>().into_iter(), ", "),
+            "0, 1, 2"
+        );
+        let ten = listed(items(10).collect::<Vec<_>>().into_iter(), "+");
+        assert_eq!(ten, "0+1+2+3+4+5+6+7 and 2 more");
     }
 
     #[test]

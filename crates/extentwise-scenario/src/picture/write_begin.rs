@@ -17,7 +17,7 @@ pub(super) fn picture(scenario: &WriteBeginScenario, result: &WriteBeginResult) 
                 "actions",
                 result.actions.iter().map(|action| scene.action(action)),
             ),
-            Section::new("outcome", scene.outcome()),
+            Section::new("outcome", scene.outcome().into_iter()),
         ],
     }
 }

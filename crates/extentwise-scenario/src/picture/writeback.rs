@@ -1,7 +1,7 @@
 //! What is shown of a writeback scenario.
 
 use super::glyph::extent_name;
-use super::words::{bytes, length, printable, span, span_of};
+use super::words::{bytes, length, listed, printable, span, span_of};
 use super::{Glyph, Marker, Picture, Row, Section, Strip};
 use super::{blocks_per_column, extent_of_folio, squeeze};
 use crate::result::{
@@ -21,17 +21,21 @@ pub(super) fn picture(scenario: &WritebackScenario, result: &WritebackResult) ->
             Section::new("pass", result.events.iter().map(|event| scene.event(event))),
             Section::new(
                 "bios",
-                (1..)
-                    .zip(&result.bios)
-                    .map(|(number, bio)| scene.bio(number, bio)),
+                result
+                    .bios
+                    .iter()
+                    .enumerate()
+                    .map(|(index, bio)| scene.bio(index + 1, bio)),
             ),
             Section::new(
                 "ordered extents",
-                (0..)
-                    .zip(&result.ordered)
+                result
+                    .ordered
+                    .iter()
+                    .enumerate()
                     .map(|(index, ordered)| scene.ordered(index, ordered)),
             ),
-            Section::new("errors", scene.errors()),
+            Section::new("errors", scene.errors().into_iter()),
         ],
     }
 }
@@ -57,19 +61,17 @@ impl Scene<'_> {
             ));
         }
         if !scenario.refuse.is_empty() {
-            let attempts: Vec<String> = scenario.refuse.iter().map(u64::to_string).collect();
             facts.push(format!(
                 "the device refuses attempt {} (counted from 0)",
-                attempts.join(", ")
+                listed(scenario.refuse.iter().map(u64::to_string), ", ")
             ));
         }
         if !scenario.fail_io.is_empty() {
-            let ranges: Vec<String> = scenario
-                .fail_io
-                .iter()
-                .map(|range| span(range.start, range.end))
-                .collect();
-            facts.push(format!("I/O fails on disk {}", ranges.join(", ")));
+            let ranges = scenario.fail_io.iter();
+            facts.push(format!(
+                "I/O fails on disk {}",
+                listed(ranges.map(|range| span(range.start, range.end)), ", ")
+            ));
         }
         if !scenario.complete {
             facts.push("no bio completes".to_owned());
@@ -210,7 +212,6 @@ impl Scene<'_> {
 
     /// The names of the ordered extents that the range meets.
     fn names_in(&self, file_offset: u64, len: u64) -> String {
-        const NAMES_MAX: usize = 8;
         let end = file_offset.saturating_add(len);
         // Extents are in file order and disjoint.
         let ordered = &self.result.ordered;
@@ -218,27 +219,11 @@ impl Scene<'_> {
             extent.file_offset.saturating_add(extent.num_bytes) <= file_offset
         });
         let behind = ordered.partition_point(|extent| extent.file_offset < end);
-        let met = first..behind.max(first);
-        let more = met.len().saturating_sub(NAMES_MAX);
-        let names: Vec<String> = met.take(NAMES_MAX).map(extent_name).collect();
-        match more {
-            0 => names.join(", "),
-            more => format!("{} and {more} more", names.join(", ")),
-        }
+        listed((first..behind.max(first)).map(extent_name), ", ")
     }
 
-    fn bio(&self, number: u64, bio: &BioResult) -> String {
-        const SEGMENTS_MAX: usize = 8;
-        let mut segments: Vec<String> = bio
-            .segments
-            .iter()
-            .take(SEGMENTS_MAX)
-            .map(|&[file_offset, len]| span_of(file_offset, len))
-            .collect();
-        let more = bio.segments.len().saturating_sub(SEGMENTS_MAX);
-        if more > 0 {
-            segments.push(format!("and {more} more"));
-        }
+    fn bio(&self, number: usize, bio: &BioResult) -> String {
+        let segments = bio.segments.iter();
         let valid = if bio.valid_len < bio.len {
             format!(", {} of it valid", length(bio.valid_len))
         } else {
@@ -248,7 +233,10 @@ impl Scene<'_> {
             "{number:<3} {} to disk {}{valid}: {}; {}",
             bytes(bio.len),
             bytes(bio.disk_bytenr),
-            segments.join(" + "),
+            listed(
+                segments.map(|&[file_offset, len]| span_of(file_offset, len)),
+                " + "
+            ),
             self.end_of_bio(bio)
         )
     }
