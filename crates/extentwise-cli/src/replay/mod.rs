@@ -1,24 +1,161 @@
 //! `extentwise replay`: a recorded I/O log, driven through the write path onto
 //! real files.
+//!
+//! The trace is checked from end to end first ([`trace`]), then the files are
+//! made ([`target`]), then each action goes through the cache ([`session`],
+//! [`engine`]); what each byte must be is kept beside it ([`model`]) and compared
+//! in the end ([`verify`]).
 
 // Lengths inside a buffer are differences of 64-bit file offsets, each bounded
 // by the buffer's length before it is cast.
 #![allow(clippy::cast_possible_truncation)]
-// Not called yet: the engine comes on top of these.
-#![allow(dead_code)]
 
+mod engine;
+mod geometry;
 mod model;
 mod names;
 mod pattern;
 mod report;
+mod session;
 mod sizes;
+mod target;
 mod times;
+mod trace;
 mod verify;
 
-/// Replays an I/O log.
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use geometry::Geometry;
+use report::Report;
+use session::Session;
+use target::Existing;
+use trace::Trace;
+
+/// Replay a fio I/O log through the write path onto real files, and verify them
+///
+/// TRACE is a log of version 2 or 3, as `fio --write_iolog` writes it; `-` is
+/// standard input. Each file that it names becomes a file in DIR with the same
+/// base name; where two collide, the later one gets a suffix (data, data.1).
+/// Nothing is written before the whole trace was read and found sound.
+///
+/// Writes go into cached folios; syncs, and 64 MiB of dirty data, write them
+/// back: dirty runs become ordered extents, those become bios, those become
+/// vectored writes to the file. The bytes of a write depend on its number and
+/// its place, so every read of the trace is checked, and in the end every byte
+/// of every file is compared through plain reads.
+///
+/// What the counts mean: a device write is one call of pwritev; dirtied bytes are
+/// those of blocks that went from clean to dirty; a writeback pass takes the
+/// dirty data of one file from planning to the last completion; the rows of the
+/// histogram are [low, high, count], times from low to below high.
 #[derive(Debug, clap::Args)]
-pub struct ReplayArgs {}
+pub struct ReplayArgs {
+    /// The I/O log to replay; `-` reads standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Folder for the files; made if it is missing [default: a fresh temporary folder, which is printed]
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Empty files of DIR that have a name the trace needs, instead of refusing
+    #[arg(long)]
+    overwrite: bool,
+    /// Block size: a power of two from 512 to 64K
+    #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = sizes::parse)]
+    block_size: u64,
+    /// Size of a folio in the cache: a power of two from the block size to 256M
+    #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = sizes::parse)]
+    folio_size: u64,
+    /// Longest ordered extent: a multiple of the block size
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = sizes::parse)]
+    max_extent: u64,
+    /// How writeback walks a folio
+    #[arg(long, value_enum, default_value_t = Mode::Extent)]
+    mode: Mode,
+    /// Print one JSON object instead of the summary
+    #[arg(long, long_help = JSON_HELP)]
+    json: bool,
+}
+
+const JSON_HELP: &str = "\
+Print one JSON object instead of the summary
+
+Keys: writes, written_bytes, reads, read_bytes, syncs, trims, folios, folio_passes,
+dirtied_bytes, ordered_extents, bios, device_writes, device_bytes, verified (always
+true: a file that is wrong is an error instead), verified_bytes, files [{path, size}],
+writeback_ns {p50, p99, mean, count, histogram [[low, high, count]]}";
+
+/// How writeback walks a folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// Extent by extent
+    Extent,
+    /// Block by block: slower, and the same bios and bytes
+    Block,
+}
+
 /// Runs the subcommand.
-pub fn run(_args: &ReplayArgs) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("not here yet")
+pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
+    let geometry = Geometry::new(args.block_size, args.folio_size, args.max_extent)?;
+    let trace = Trace::open(&args.trace)?;
+    let existing = if args.overwrite {
+        Existing::Overwrite
+    } else {
+        Existing::Refuse
+    };
+    let report = names::assign(trace.files())
+        .and_then(|names| {
+            let folder = match &args.into {
+                Some(folder) => folder.clone(),
+                None => target::fresh_folder()?,
+            };
+            let paths = target::prepare(&folder, &names, &trace, existing)?;
+            replay(&trace, Session::new(paths, geometry, args.mode)?)
+        })
+        .with_context(|| args.trace.display().to_string())?;
+    let text = if args.json {
+        report.to_json()? + "\n"
+    } else {
+        report.to_string()
+    };
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replays the whole trace and verifies the files.
+fn replay(trace: &Trace, mut session: Session) -> Result<Report> {
+    /// Actions between two looks at the clock.
+    const STEP: u64 = 256;
+    let progress = progress_bar(trace.len_bytes());
+    let mut records = trace.records()?;
+    let mut actions = 0_u64;
+    while let Some(record) = records.next() {
+        session.apply(record?)?;
+        actions += 1;
+        if actions.is_multiple_of(STEP) {
+            progress.set_position(records.bytes_read());
+        }
+    }
+    progress.set_position(trace.len_bytes());
+    progress.set_message("syncing and verifying");
+    let report = session.finish();
+    progress.finish_and_clear();
+    report
+}
+
+/// A bar over the bytes of the trace, where somebody watches.
+fn progress_bar(len_bytes: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{bar:40} {percent:>3}% of the trace, {elapsed} {msg}";
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(len_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

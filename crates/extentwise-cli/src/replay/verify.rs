@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{Advice, SeekFrom};
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::model::{Mismatch, Model};
@@ -26,8 +26,6 @@ pub(crate) fn verify(path: &Path, model: &Model) -> Result<u64> {
             model.len()
         );
     }
-    // Best effort: read what the device has, not what the kernel remembers.
-    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     let mut buffer = vec![0; READ_LEN];
     let mut cursor = 0;
     while cursor < len {
