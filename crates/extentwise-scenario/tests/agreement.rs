@@ -23,7 +23,10 @@ fn extent_and_block_mode_agree_on_writeback_scenarios() {
     }
     // A generator that makes nothing interesting would let anything agree.
     assert!(bios > 100_000, "{bios} bios");
-    assert!(beyond > 10_000, "{beyond} scenarios past the end of the file");
+    assert!(
+        beyond > 10_000,
+        "{beyond} scenarios past the end of the file"
+    );
 }
 
 #[test]
