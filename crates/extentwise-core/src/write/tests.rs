@@ -293,6 +293,18 @@ fn v8_a_short_copy_stands_on_an_uptodate_folio() {
 }
 
 #[test]
+fn v10_a_block_that_could_not_be_read_is_not_uptodate() {
+    let mut setup = Setup::new(4)
+        .mapped(0, MappingFlags::empty())
+        .mapped(1, MappingFlags::empty());
+    setup.fail_read = [true, false, false, false];
+    let log = setup.write(range(1, 2 * B - 1), 0);
+    assert!(matches!(last(&log), Ask::Failed(WriteError::Read { .. })));
+    assert!(!setup.is_uptodate(0) && setup.is_uptodate(1));
+    assert!(!setup.folio.is_dirty());
+}
+
+#[test]
 fn v11_an_answer_that_misses_the_block_is_an_error() {
     let mut setup = Setup::new(4);
     let mut write = BufferedWrite::<()>::begin(&setup.folio, range(B, 2 * B)).unwrap();

@@ -147,6 +147,84 @@ fn w11_a_bio_completed_between_steps_ends_writeback_once() {
 }
 
 #[test]
+fn w11_a_bio_completed_while_nothing_else_is_queued_does_not_end_writeback() {
+    // The gap at block 2 sends the bio before it, and no other piece is in writeback then.
+    let mut folio = folio_at(0, &[(0, 4)]);
+    let mut table = table_of(&[(0, 2), (3, 4)]);
+    let mut bios = no_limits();
+    let mut steps = begin(&mut folio, 16 * B, Stride::Extent);
+    let mut sent = 0;
+    let report = loop {
+        let mut cx = PassContext {
+            folio: &mut folio,
+            table: &mut table,
+            bios: &mut bios,
+            observer: &mut (),
+        };
+        match steps.step(&mut cx) {
+            Step::Send(bio) => {
+                let end = folio.end_writeback_bytes(bio.file_range());
+                assert_eq!(
+                    (end, folio.is_in_writeback()),
+                    (WritebackEnd::NotNow, false)
+                );
+                sent += 1;
+            }
+            Step::Done(report) => break report,
+            _ => {}
+        }
+    };
+    assert_eq!((sent, report.writeback), (1, WritebackEnd::NotNow));
+    let last = bios.take().unwrap();
+    let end = folio.end_writeback_bytes(last.file_range());
+    assert_eq!(end, WritebackEnd::Ended);
+}
+
+#[test]
+fn w6_a_block_is_dirty_until_its_own_piece_is_queued() {
+    // After redb#450, where a flush marked its pages clean before it wrote them: whoever
+    // comes in between two steps must find dirty what is not on its way yet.
+    let mut folio = folio_at(0, &[(0, 6), (8, 9), (14, 16)]);
+    let submitted = *folio.dirty();
+    let mut table = table_of(&[(0, 2), (2, 6)]);
+    let mut bios = no_limits();
+    let mut steps = begin(&mut folio, 14 * B, Stride::Extent);
+    let mut decided = BlockBitmap::<[u64; 1]>::empty(16).unwrap();
+    loop {
+        let mut cx = PassContext {
+            folio: &mut folio,
+            table: &mut table,
+            bios: &mut bios,
+            observer: &mut (),
+        };
+        let range = match steps.step(&mut cx) {
+            Step::Queue(piece) => piece.range,
+            Step::BeyondEof(range) | Step::MissingOrdered(range) => range,
+            Step::Zero(_) | Step::Send(_) => FileRange::default(),
+            Step::Done(_) => break,
+        };
+        decided.set(folio.geometry().blocks_meeting(range));
+        for block in (0..16).map(BlockIndex::new) {
+            let waits = submitted.test(block) && !decided.test(block);
+            assert_eq!(folio.dirty().test(block), waits);
+        }
+    }
+    assert_eq!(decided, submitted);
+}
+
+#[test]
+fn w2_no_size_wraps_when_it_is_rounded_up() {
+    for i_size in [u64::MAX, u64::MAX - 1, u64::MAX - B + 2, u64::MAX - B + 1] {
+        let mut folio = folio_at(0, &[(0, 2)]);
+        let mut table = table_of(&[(0, 16)]);
+        let (mut bios, mut device) = (no_limits(), Device::default());
+        let report = pass(&mut folio, &mut table, &mut bios, &mut device, i_size);
+        assert_eq!(report.counts.submitted.get(), 2 * B);
+        assert_eq!((report.counts.total().get(), device.zeroed), (2 * B, None));
+    }
+}
+
+#[test]
 fn w1_only_submitted_blocks_in_range_change() {
     let mut folio = folio_at(0, &[(0, 12)]);
     let mut table = table_of(&[(0, 16)]);
