@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use geometry::Geometry;
 use report::Report;
@@ -145,9 +145,7 @@ fn replay(trace: &Trace, mut session: Session) -> Result<Report> {
     }
     progress.set_position(trace.len_bytes());
     progress.set_message("syncing and verifying");
-    let report = session.finish();
-    progress.finish_and_clear();
-    report
+    session.finish()
 }
 
 /// A bar over the bytes of the trace, where somebody watches.
@@ -157,5 +155,7 @@ fn progress_bar(len_bytes: u64) -> ProgressBar {
     }
     let template = "{bar:40} {percent:>3}% of the trace, {elapsed} {msg}";
     let style = ProgressStyle::with_template(template);
-    ProgressBar::new(len_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    ProgressBar::new(len_bytes)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_finish(ProgressFinish::AndClear)
 }
