@@ -2,11 +2,13 @@
 //!
 //! One module a subcommand: [`explain`] shows what the core decides for a
 //! scenario, [`replay`] drives a recorded I/O log through the write path onto
-//! real files. [`iolog`] is the parser of those logs.
+//! real files, [`tree_blocks`] verifies the metadata of a btrfs image. [`iolog`]
+//! is the parser of the I/O logs.
 
 pub mod explain;
 pub mod iolog;
 pub mod replay;
+pub mod tree_blocks;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,7 @@ struct Cli {
 enum Command {
     Explain(explain::ExplainArgs),
     Replay(replay::ReplayArgs),
+    TreeBlocks(tree_blocks::TreeBlocksArgs),
 }
 
 /// Runs the command line and answers its exit code: 0 all well, 1 the input or
@@ -33,6 +36,7 @@ pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::TreeBlocks(args) => tree_blocks::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("extentwise: {error:#}");
