@@ -5,6 +5,7 @@
 mod bench;
 mod elf;
 mod lint;
+mod loom;
 mod no_std;
 mod report;
 mod source;
@@ -31,6 +32,11 @@ struct Verb {
 enum Action {
     /// Checks something; `verify` runs every one of these, in the order of the table.
     Check(fn(&Workspace, Effort) -> Report),
+    /// A check of `verify` that takes options of its own when it is called by its name.
+    CheckOrRun(
+        fn(&Workspace, Effort) -> Report,
+        fn(&Workspace, &[String]) -> Result<ExitCode, Usage>,
+    ),
     /// Takes options of its own.
     Run(fn(&Workspace, &[String]) -> Result<ExitCode, Usage>),
 }
@@ -58,6 +64,12 @@ static VERBS: &[Verb] = &[
         action: Action::Check(no_std::run),
     },
     Verb {
+        name: "loom",
+        options: "[--model NAME]",
+        help: "threads over the core's shared objects, in every order, and seeded twins",
+        action: Action::CheckOrRun(loom::check, loom::run),
+    },
+    Verb {
         name: "bench",
         options: "[--only NAME]",
         help: "benchmarks that fail when a ratio passes its limit",
@@ -66,7 +78,7 @@ static VERBS: &[Verb] = &[
     Verb {
         name: "verify",
         options: "[--ci]",
-        help: "lint, test and no-std, with a table of counts and floors",
+        help: "every check, with a table of counts and floors",
         action: Action::Run(verify_all),
     },
     Verb {
@@ -104,7 +116,7 @@ fn obey(words: &[String]) -> Result<ExitCode, Usage> {
                 &[Step { name, check }],
             ))
         }
-        Action::Run(run) => run(&workspace, options),
+        Action::CheckOrRun(_, run) | Action::Run(run) => run(&workspace, options),
     }
 }
 
@@ -117,7 +129,7 @@ fn verify_all(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usa
     let steps: Vec<Step> = VERBS
         .iter()
         .filter_map(|verb| match verb.action {
-            Action::Check(check) => Some(Step {
+            Action::Check(check) | Action::CheckOrRun(check, _) => Some(Step {
                 name: verb.name,
                 check,
             }),
@@ -167,6 +179,7 @@ mod tests {
         assert!(refusal(&["verify", "--cl"]).contains("`--cl`"));
         assert!(refusal(&["verify", "--ci", "more"]).contains("`more`"));
         assert!(refusal(&["bench", "--only", "nothing"]).contains("decide"));
+        assert!(refusal(&["loom", "--model", "x"]).contains("split_against_finish"));
         assert!(refusal(&["help", "lint"]).contains("`lint`"));
     }
 

@@ -14,6 +14,11 @@ impl Row {
     pub(crate) fn header() -> Self {
         Self(["check", "counted", "count", "floor", "seconds", "verdict"].map(String::from))
     }
+
+    /// A line of another table of this shape: numbers in the third to the fifth column.
+    pub(crate) fn of(cells: [String; COLUMNS]) -> Self {
+        Self(cells)
+    }
 }
 
 /// The lines of one check.
