@@ -8,6 +8,7 @@ mod lint;
 mod loom;
 mod no_std;
 mod report;
+mod seeded;
 mod source;
 mod table;
 mod test;
@@ -68,6 +69,12 @@ static VERBS: &[Verb] = &[
         options: "[--model NAME]",
         help: "threads over the core's shared objects, in every order, and seeded twins",
         action: Action::CheckOrRun(loom::check, loom::run),
+    },
+    Verb {
+        name: "mutants",
+        options: "[--seeded [--bug NAME]]",
+        help: "mistakes after public reports, put in one at a time, that tests must catch",
+        action: Action::CheckOrRun(seeded::check, seeded::run),
     },
     Verb {
         name: "bench",
@@ -155,7 +162,7 @@ fn refuse_options(options: &[String]) -> Result<(), Usage> {
 fn verb_list() -> String {
     let lines = VERBS.iter().map(|verb| {
         let call = format!("{} {}", verb.name, verb.options);
-        format!("\n  {call:<22}{}", verb.help)
+        format!("\n  {call:<32}{}", verb.help)
     });
     std::iter::once("usage: cargo xtask VERB [OPTIONS]\n".into())
         .chain(lines)

@@ -1,0 +1,295 @@
+//! Seeded mistakes: each is put into a copy of the crates, one at a time, and the tests must
+//! notice. A check that has never failed proves nothing.
+//!
+//! The mistakes are texts in `xtask/seeded`, after public reports or after the rules; the
+//! sources have no switches for them. `xtask/seeded/README.md` says how one is added.
+
+mod bug;
+mod copy;
+mod suite;
+
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::Usage;
+use crate::report::Report;
+use crate::workspace::{Effort, Workspace};
+use bug::Bug;
+use copy::CrateCopy;
+use suite::{Suite, Tests};
+
+/// Fewer than there are: that one got lost shows, and one can be taken out.
+const CAUGHT_FLOOR: u64 = 36;
+const AFTER_REPORTS_FLOOR: u64 = 7;
+
+/// The step of `verify`: every mistake must be caught.
+pub(crate) fn check(workspace: &Workspace, _: Effort) -> Report {
+    let mut report = Report::default();
+    match bugs(workspace) {
+        Ok(bugs) => {
+            let verdicts = judge_all(workspace, &bugs, &mut report);
+            println!("{}", table(&verdicts));
+            let caught = || verdicts.iter().filter(|verdict| verdict.caught.is_ok());
+            report.count(
+                "seeded mistakes caught",
+                caught().count() as u64,
+                CAUGHT_FLOOR,
+            );
+            report.count(
+                "of them after public reports",
+                caught().filter(|v| v.bug.is_after_a_report()).count() as u64,
+                AFTER_REPORTS_FLOOR,
+            );
+        }
+        Err(error) => report.fault(format!("seeded mistakes: {error}")),
+    }
+    report
+}
+
+/// `mutants --seeded [--bug NAME]`, or all mutants that cargo-mutants makes.
+pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
+    let words: Vec<&str> = options.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => run_cargo_mutants(workspace),
+        ["--seeded"] => Ok(run_chosen(workspace, &known(workspace)?)),
+        ["--seeded", "--bug", name] => {
+            let mut bugs = known(workspace)?;
+            let names: Vec<String> = bugs.iter().map(|bug| format!("\n  {}", bug.name)).collect();
+            bugs.retain(|bug| bug.name == name);
+            if bugs.is_empty() {
+                let names = names.concat();
+                return Err(Usage(format!(
+                    "no mistake is called `{name}`, only:{names}"
+                )));
+            }
+            Ok(run_chosen(workspace, &bugs))
+        }
+        ["--seeded", "--bug"] => Err(Usage("--bug needs the name of a mistake".into())),
+        _ => Err(Usage(format!(
+            "`{}` is not understood here",
+            words.join(" ")
+        ))),
+    }
+}
+
+fn run_chosen(workspace: &Workspace, bugs: &[Bug]) -> ExitCode {
+    let mut report = Report::default();
+    let verdicts = judge_all(workspace, bugs, &mut report);
+    if let [verdict] = &verdicts[..] {
+        println!("{}: {}", verdict.bug.name, verdict.bug.mistake);
+        if let Ok(catch) = &verdict.caught {
+            println!("{}", catch.tests.output);
+        }
+    }
+    println!("{}", table(&verdicts));
+    ExitCode::from(u8::from(!report.passed()))
+}
+
+fn run_cargo_mutants(workspace: &Workspace) -> Result<ExitCode, Usage> {
+    if !workspace.has("cargo-mutants") {
+        return Err(Usage(
+            "all mutants need cargo-mutants (`cargo install cargo-mutants --locked`); \
+             the seeded ones, `--seeded`, need nothing"
+                .into(),
+        ));
+    }
+    let output = workspace.target("mutants").display().to_string();
+    let mut report = Report::default();
+    let words = [
+        "mutants",
+        "--package",
+        "extentwise-core",
+        "--output",
+        &output,
+    ];
+    report.run(&mut workspace.cargo(&words));
+    Ok(ExitCode::from(u8::from(!report.passed())))
+}
+
+fn bugs(workspace: &Workspace) -> io::Result<Vec<Bug>> {
+    Bug::all(&workspace.root().join("xtask/seeded"))
+}
+
+fn known(workspace: &Workspace) -> Result<Vec<Bug>, Usage> {
+    bugs(workspace).map_err(|error| Usage(error.to_string()))
+}
+
+/// What became of one mistake.
+struct Verdict<'a> {
+    bug: &'a Bug,
+    /// What caught it, or why nothing did.
+    caught: Result<Catch, String>,
+    time: Duration,
+}
+
+/// The suite that failed, and its tests.
+struct Catch {
+    suite: &'static str,
+    tests: Tests,
+}
+
+/// Puts each mistake in and looks for what notices it; first without any, where all must pass.
+fn judge_all<'a>(workspace: &Workspace, bugs: &'a [Bug], report: &mut Report) -> Vec<Verdict<'a>> {
+    let copy = match CrateCopy::make(workspace.root(), workspace.target("seeded")) {
+        Ok(copy) => copy,
+        Err(error) => {
+            report.fault(format!("the copy of the crates: {error}"));
+            return Vec::new();
+        }
+    };
+    eprintln!("without a mistake, in {}", copy.folder().display());
+    if let Err(fault) = baseline(workspace, &copy) {
+        report.fault(format!("without a mistake: {fault}"));
+        return Vec::new();
+    }
+    let judge = |bug: &'a Bug| {
+        let start = Instant::now();
+        let caught = copy.with(bug, || hunt(workspace, &copy, bug));
+        Verdict {
+            bug,
+            caught: caught.and_then(|result| result),
+            time: start.elapsed(),
+        }
+    };
+    let mut verdicts = Vec::new();
+    for bug in bugs {
+        let verdict = judge(bug);
+        match &verdict.caught {
+            Ok(catch) => eprintln!("{}: {}", bug.name, catch.describe(&bug.rule)),
+            Err(reason) => report.fault(format!("mistake {}: {reason}", bug.name)),
+        }
+        verdicts.push(verdict);
+    }
+    verdicts
+}
+
+/// All suites on the sources as they are.
+fn baseline(workspace: &Workspace, copy: &CrateCopy) -> Result<(), String> {
+    for suite in &Suite::ALL {
+        let binary = suite.build(workspace, copy.folder())?;
+        let tests = suite.run(&binary, None)?;
+        if let Some(name) = tests.failed.first() {
+            return Err(format!("{name} fails:\n{}", tests.output));
+        }
+        if tests.passed == 0 {
+            return Err(format!("the suite {} has no tests", suite.name));
+        }
+    }
+    Ok(())
+}
+
+/// The first suite that fails on the mistake.
+fn hunt(workspace: &Workspace, copy: &CrateCopy, bug: &Bug) -> Result<Catch, String> {
+    for suite in &Suite::ALL {
+        let binary = suite.build(workspace, copy.folder())?;
+        let tests = suite.run(&binary, bug.module().as_deref())?;
+        if !tests.failed.is_empty() {
+            let suite = suite.name;
+            return Ok(Catch { suite, tests });
+        }
+    }
+    Err("no test notices it".into())
+}
+
+impl Catch {
+    /// The suite, a failed test, and how many more failed with it.
+    fn describe(&self, rule: &str) -> String {
+        let test = self.tests.witness(rule).unwrap_or_default();
+        let test = test.rsplit("::").next().unwrap_or(test);
+        let more = match self.tests.failed.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" (+{more})"),
+        };
+        format!("{} {test}{more}", self.suite)
+    }
+}
+
+/// One line a mistake, and how many were caught.
+fn table(verdicts: &[Verdict<'_>]) -> String {
+    let mut rows = vec![["bug", "rule", "after", "caught by", "seconds"].map(String::from)];
+    rows.extend(verdicts.iter().map(|verdict| {
+        let bug = verdict.bug;
+        let caught = match &verdict.caught {
+            Ok(catch) => catch.describe(&bug.rule),
+            Err(reason) => {
+                let first = reason.lines().next().unwrap_or_default();
+                format!("NOT CAUGHT: {first}")
+            }
+        };
+        let seconds = format!("{:.1}", verdict.time.as_secs_f64());
+        [
+            bug.name.clone(),
+            bug.rule.clone(),
+            bug.after.clone(),
+            caught,
+            seconds,
+        ]
+    }));
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(text, "{cell:<width$}  ");
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    let caught = verdicts.iter().filter(|verdict| verdict.caught.is_ok());
+    let _ = write!(text, "{} of {} caught", caught.count(), verdicts.len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(words: &[&str]) -> Option<String> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        run(&Workspace::locate(), &words)
+            .err()
+            .map(|Usage(reason)| reason)
+    }
+
+    #[test]
+    fn only_known_mistakes_are_chosen_and_the_others_are_listed() {
+        let unknown = refusal(&["--seeded", "--bug", "nothing"]).expect("no such mistake");
+        assert!(unknown.contains("missing-extent-finishes-its-run"));
+        assert!(refusal(&["--seeded", "--bug"]).is_some());
+        assert!(refusal(&["--seeds"]).is_some_and(|reason| reason.contains("`--seeds`")));
+    }
+
+    #[test]
+    fn the_table_says_what_was_caught_and_what_was_not() {
+        let bugs = bugs(&Workspace::locate()).expect("the mistakes are readable");
+        let tests = Tests {
+            passed: 3,
+            failed: vec!["a::first".into(), "b::second".into()],
+            output: String::new(),
+        };
+        let caught = [
+            Ok(Catch {
+                suite: "core",
+                tests,
+            }),
+            Err("no test\nat all".into()),
+        ];
+        let verdicts: Vec<Verdict<'_>> = bugs
+            .iter()
+            .zip(caught)
+            .map(|(bug, caught)| Verdict {
+                bug,
+                caught,
+                time: Duration::from_millis(1520),
+            })
+            .collect();
+        let table = table(&verdicts);
+        assert!(table.contains("core first (+1)"));
+        assert!(table.contains("NOT CAUGHT: no test "));
+        assert!(table.ends_with("\n1 of 2 caught"));
+    }
+}
