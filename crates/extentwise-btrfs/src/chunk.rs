@@ -126,7 +126,12 @@ impl ChunkMap {
             && other.saturating_add(before.len) > start
             && (other, *before) != (start, chunk)
         {
-            return Err(Field::new("chunk", start, Rule::NoOverlap(other)).into());
+            let rule = if other == start {
+                Rule::Once
+            } else {
+                Rule::NoOverlap(other)
+            };
+            return Err(Field::new("chunk", start, rule).into());
         }
         self.chunks.insert(start, chunk);
         Ok(())

@@ -148,6 +148,8 @@ pub enum Rule {
     Overflows,
     /// It must be a value that is known here.
     Known,
+    /// It is the address of a chunk that is there already, and another.
+    Once,
     /// It overlaps the chunk that begins at this address.
     NoOverlap(u64),
 }
@@ -169,6 +171,7 @@ impl fmt::Display for Field {
             Rule::Subvolume => f.write_str(": must be the id of a subvolume"),
             Rule::Overflows => f.write_str(": ends behind the last address"),
             Rule::Known => f.write_str(": is not known"),
+            Rule::Once => f.write_str(": differs from what was said of it before"),
             Rule::NoOverlap(start) => write!(f, ": overlaps the chunk at {start}"),
         }
     }

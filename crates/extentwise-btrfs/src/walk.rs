@@ -1,7 +1,7 @@
 //! The walk over trees: every block once, every reference checked.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use extentwise_core::extent_buffer::{BlockMemory, ExtentBuffer};
 
@@ -49,6 +49,8 @@ pub(crate) struct Progress {
     limits: Limits,
     steps: u64,
     seen: HashMap<u64, Option<Subtree>>,
+    /// Blocks of which only part was followed.
+    in_part: HashSet<u64>,
     pub(crate) bad: Vec<Bad>,
     pub(crate) distinct: u64,
 }
@@ -59,6 +61,7 @@ impl Progress {
             limits,
             steps: 0,
             seen: HashMap::new(),
+            in_part: HashSet::new(),
             bad,
             distinct: 0,
         }
@@ -165,8 +168,13 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
             last_key: sound.keys.map(|(_, last)| last),
         };
         let followed = self.children(expected, &pointers, &mut subtree, pass)?;
-        if matches!(followed, Followed::All) {
-            self.progress.seen.insert(expected.bytenr, Some(subtree));
+        match followed {
+            Followed::All => {
+                self.progress.seen.insert(expected.bytenr, Some(subtree));
+            }
+            Followed::Part => {
+                self.progress.in_part.insert(expected.bytenr);
+            }
         }
         Ok(Some(subtree))
     }
@@ -262,7 +270,8 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
             }
         }
         if let Some((sound, mirror)) = used {
-            self.progress.distinct += 1;
+            let again = self.progress.in_part.contains(&bytenr);
+            self.progress.distinct += u64::from(!again);
             (self.watch)(self.progress.distinct);
             pick(&buffer, sound, mirror, pass);
             for copy in copies {
