@@ -1,0 +1,12 @@
+//! Properties of the write path, each written once.
+//!
+//! [`property`] holds one body a property: bytes go in, and a panic comes out
+//! if the property does not hold. The same body is a libFuzzer target (package
+//! `fuzz`), is replayed over the committed corpus by `cargo test`, and runs
+//! over seeded bytes, so that whatever one of them finds is a test for all.
+//!
+//! An embedder who swaps a part of the core (a table of ordered extents, a list
+//! of segments) can run the same bodies over bytes of its own.
+
+pub mod property;
+pub mod seed;
