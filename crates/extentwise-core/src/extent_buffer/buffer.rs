@@ -264,7 +264,10 @@ impl<M: BlockMemory> ExtentBuffer<M> {
         let from = self.range(src, len)?;
         let to = self.writable_range(dst, len)?;
         let (dst, src, len) = (to.start, from.start, from.end - from.start);
-        if dst <= src {
+        let low = dst.min(src);
+        if self.memory.chunk(low).len() >= dst.max(src) - low + len {
+            self.memory.move_chunk(dst, src, len);
+        } else if dst <= src {
             let mut done = 0;
             while done < len {
                 let step = self.step_up(dst + done, src + done, len - done);
