@@ -15,7 +15,7 @@ use serde_json::Value;
 const EXAMPLES: &str = "\
 Examples:
   extentwise explain case.json
-      a picture of the folios, the ordered extents, EOF and the bios
+      a picture of the folios, the ordered extents, EOF and the bios, or of a block
   extentwise explain --format json cases.jsonl
       one result a line, in the order of the input
   extentwise explain --mode both --format json - < cases.jsonl
@@ -116,8 +116,22 @@ impl<W: Write> Explain<'_, W> {
     }
 
     fn decide(&mut self, scenario: &Scenario, line: usize) -> ScenarioResult {
-        let by_core = || ScenarioResult::of(scenario, core::writeback, core::write_begin);
-        let by_oracle = || ScenarioResult::of(scenario, oracle::writeback, oracle::write_begin);
+        let by_core = || {
+            ScenarioResult::of(
+                scenario,
+                core::writeback,
+                core::write_begin,
+                core::extent_buffer,
+            )
+        };
+        let by_oracle = || {
+            ScenarioResult::of(
+                scenario,
+                oracle::writeback,
+                oracle::write_begin,
+                oracle::extent_buffer,
+            )
+        };
         match self.args.mode {
             Mode::Extent => by_core(),
             Mode::Block => by_oracle(),
@@ -223,6 +237,9 @@ fn picture(scenario: &Scenario, result: &ScenarioResult) -> Option<Picture> {
         }
         (Scenario::WriteBegin(scenario), ScenarioResult::WriteBegin(result)) => {
             Some(Picture::write_begin(scenario, result))
+        }
+        (Scenario::ExtentBuffer(scenario), ScenarioResult::ExtentBuffer(result)) => {
+            Some(Picture::extent_buffer(scenario, result))
         }
         _ => None,
     }

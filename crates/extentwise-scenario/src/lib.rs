@@ -2,7 +2,8 @@
 //! come out of it.
 //!
 //! A scenario is one JSON object: some folios, some ordered extents, a file
-//! size, and what the device does. The crate
+//! size, and what the device does; or a write into a folio, or operations on a
+//! metadata block. The crate
 //!
 //! - reads and checks it ([`parse`], [`Scenario`]) and prints it back,
 //! - decides it block by block, naively ([`oracle`]), and through the core
@@ -13,6 +14,7 @@
 //! The oracle shares no code with the core: two answers that agree were
 //! reached in two ways.
 
+mod extent_buffer;
 mod fields;
 pub mod generate;
 mod invalid;
@@ -27,6 +29,9 @@ mod scenario;
 mod write_begin;
 mod writeback;
 
+pub use extent_buffer::{
+    Backing, Bits, BufferOp, CsumAlgorithm, ExtentBufferScenario, Move, Width,
+};
 pub use invalid::Invalid;
 pub use scenario::{BLOCKS_MAX, Scenario};
 pub use write_begin::{BlockMapping, BufferFlag, BufferFlags, MapAnswer, WriteBeginScenario};

@@ -1,11 +1,12 @@
 //! What comes out of a scenario; serializes with the keys of the format, in
 //! its order.
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::{BufferFlags, Invalid, MapAnswer, Scenario};
 
-/// The result of a scenario of either kind.
+/// The result of a scenario of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum ScenarioResult {
@@ -13,6 +14,8 @@ pub enum ScenarioResult {
     Writeback(WritebackResult),
     /// Of a `write_begin` scenario.
     WriteBegin(WriteBeginResult),
+    /// Of an `extent_buffer` scenario.
+    ExtentBuffer(ExtentBufferResult),
 }
 
 impl ScenarioResult {
@@ -22,10 +25,14 @@ impl ScenarioResult {
         scenario: &Scenario,
         writeback: impl FnOnce(&crate::WritebackScenario) -> WritebackResult,
         write_begin: impl FnOnce(&crate::WriteBeginScenario) -> WriteBeginResult,
+        extent_buffer: impl FnOnce(&crate::ExtentBufferScenario) -> ExtentBufferResult,
     ) -> Self {
         match scenario {
             Scenario::Writeback(scenario) => ScenarioResult::Writeback(writeback(scenario)),
             Scenario::WriteBegin(scenario) => ScenarioResult::WriteBegin(write_begin(scenario)),
+            Scenario::ExtentBuffer(scenario) => {
+                ScenarioResult::ExtentBuffer(extent_buffer(scenario))
+            }
         }
     }
 }
@@ -238,6 +245,50 @@ pub enum WriteBeginErrorKind {
     Map,
     /// Reading the block failed.
     Read,
+}
+
+/// The result of an `extent_buffer` scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExtentBufferResult {
+    /// The scenario's name.
+    pub name: String,
+    /// What each operation answered, in order.
+    pub results: Vec<BufferValue>,
+    /// SHA-256 of all bytes of the block at the end, in hex digits.
+    pub sha256: String,
+    /// Whether the bytes beside the block in its page are what they were.
+    pub neighbours_intact: bool,
+}
+
+/// What an operation on a block answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BufferValue {
+    /// It was done, and has no value.
+    Nothing,
+    /// Hex digits, or an integer in decimal digits.
+    Text(String),
+    /// A bit.
+    Bit(u8),
+    /// -1, 0 or 1.
+    Order(i8),
+    /// It leaves the block, and was refused (B2).
+    OutOfRange,
+}
+
+impl Serialize for BufferValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Nothing => serializer.serialize_none(),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Bit(bit) => serializer.serialize_u8(*bit),
+            Self::Order(order) => serializer.serialize_i8(*order),
+            Self::OutOfRange => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("error", "out_of_range")?;
+                map.end()
+            }
+        }
+    }
 }
 
 /// The result line of a scenario that was refused.

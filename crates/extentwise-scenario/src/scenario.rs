@@ -1,4 +1,4 @@
-//! A scenario of either kind, and the rules both kinds share.
+//! A scenario of any kind, and the rules that kinds share.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::fields::{At, text};
 use crate::json::Json;
-use crate::{Invalid, WriteBeginScenario, WritebackScenario};
+use crate::{ExtentBufferScenario, Invalid, WriteBeginScenario, WritebackScenario};
 
 /// The most blocks that the folios of one scenario may have together. It
 /// bounds the memory that a hostile scenario can ask for.
@@ -21,6 +21,8 @@ pub enum Scenario {
     Writeback(WritebackScenario),
     /// Preparing and committing one buffered write.
     WriteBegin(WriteBeginScenario),
+    /// Operations on one metadata block.
+    ExtentBuffer(ExtentBufferScenario),
 }
 
 impl Scenario {
@@ -30,6 +32,7 @@ impl Scenario {
         match self {
             Scenario::Writeback(scenario) => &scenario.name,
             Scenario::WriteBegin(scenario) => &scenario.name,
+            Scenario::ExtentBuffer(scenario) => &scenario.name,
         }
     }
 
@@ -39,6 +42,7 @@ impl Scenario {
         match self {
             Scenario::Writeback(scenario) => scenario.check(),
             Scenario::WriteBegin(scenario) => scenario.check(),
+            Scenario::ExtentBuffer(scenario) => scenario.check(),
         }
     }
 
@@ -62,6 +66,12 @@ impl From<WriteBeginScenario> for Scenario {
     }
 }
 
+impl From<ExtentBufferScenario> for Scenario {
+    fn from(scenario: ExtentBufferScenario) -> Self {
+        Scenario::ExtentBuffer(scenario)
+    }
+}
+
 /// One line of JSON, as [`parse_line`](crate::parse::parse_line) reads it.
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +85,7 @@ impl Serialize for Scenario {
         match self {
             Scenario::Writeback(scenario) => scenario.serialize(serializer),
             Scenario::WriteBegin(scenario) => scenario.serialize(serializer),
+            Scenario::ExtentBuffer(scenario) => scenario.serialize(serializer),
         }
     }
 }
@@ -97,11 +108,9 @@ fn read(json: &Json<'_>) -> Result<Scenario, Invalid> {
     match text(kind, at)? {
         "writeback" => WritebackScenario::read(json).map(Scenario::Writeback),
         "write_begin" => WriteBeginScenario::read(json).map(Scenario::WriteBegin),
-        "extent_buffer" => {
-            Err(at.refuse("the kind \"extent_buffer\" is not supported by this version"))
-        }
+        "extent_buffer" => ExtentBufferScenario::read(json).map(Scenario::ExtentBuffer),
         _ => Err(at.refuse(format!(
-            "{kind} is unknown; kinds are writeback and write_begin"
+            "{kind} is unknown; kinds are writeback, write_begin and extent_buffer"
         ))),
     }
 }

@@ -1,9 +1,12 @@
 //! The core and the block-by-block oracle agree on made-up scenarios: events,
 //! bios, ordered extents, folios and errors, down to the byte.
 
+use extentwise_scenario::result::BufferValue;
 use extentwise_scenario::{generate, oracle, run};
 
 const SEEDS: u64 = 100_000;
+/// Each gets memory from the system, and sums up blocks bit by bit.
+const BUFFER_SEEDS: u64 = 20_000;
 
 #[test]
 fn extent_and_block_mode_agree_on_writeback_scenarios() {
@@ -47,4 +50,29 @@ fn extent_and_block_mode_agree_on_write_begin_scenarios() {
     }
     assert!(errors > 5_000, "{errors} errors");
     assert!(short > 10_000, "{short} short copies");
+}
+
+#[test]
+fn extent_buffers_of_every_backing_agree_with_a_flat_array() {
+    let mut done = [0; 3];
+    let (mut refused, mut shared) = (0, 0);
+    for seed in 0..BUFFER_SEEDS {
+        let scenario = generate::extent_buffer_from_seed(seed);
+        let block = run::extent_buffer(&scenario);
+        assert_eq!(
+            block,
+            oracle::extent_buffer(&scenario),
+            "seed {seed}: {}",
+            serde_json::to_string(&scenario).unwrap()
+        );
+        shared += usize::from(scenario.node_size < scenario.page_size);
+        let outside = block.results.iter();
+        let outside = outside.filter(|value| **value == BufferValue::OutOfRange);
+        let outside = outside.count();
+        refused += outside;
+        done[scenario.backing as usize] += block.results.len() - outside;
+    }
+    assert!(done.iter().all(|ops| *ops > 10_000), "{done:?} operations");
+    assert!(refused > 10_000, "{refused} operations refused");
+    assert!(shared > 5_000, "{shared} blocks share a page");
 }

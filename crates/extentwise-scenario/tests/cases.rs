@@ -23,11 +23,21 @@ fn check(cases: &str, expected: &str, decide: fn(&Scenario) -> ScenarioResult) {
 }
 
 fn by_oracle(scenario: &Scenario) -> ScenarioResult {
-    ScenarioResult::of(scenario, oracle::writeback, oracle::write_begin)
+    ScenarioResult::of(
+        scenario,
+        oracle::writeback,
+        oracle::write_begin,
+        oracle::extent_buffer,
+    )
 }
 
 fn by_core(scenario: &Scenario) -> ScenarioResult {
-    ScenarioResult::of(scenario, run::writeback, run::write_begin)
+    ScenarioResult::of(
+        scenario,
+        run::writeback,
+        run::write_begin,
+        run::extent_buffer,
+    )
 }
 
 macro_rules! case_files {
@@ -57,6 +67,8 @@ case_files! {
     oracle_decides_random_writeback_cases, core_decides_random_writeback_cases: "random-writeback";
     oracle_decides_named_write_begin_cases, core_decides_named_write_begin_cases: "named-write_begin";
     oracle_decides_random_write_begin_cases, core_decides_random_write_begin_cases: "random-write_begin";
+    oracle_decides_named_extent_buffer_cases, core_decides_named_extent_buffer_cases: "named-extent_buffer";
+    oracle_decides_random_extent_buffer_cases, core_decides_random_extent_buffer_cases: "random-extent_buffer";
 }
 
 #[test]
@@ -86,6 +98,8 @@ fn cases_print_as_scenarios_that_read_back_the_same() {
         include_str!("cases/random-writeback.jsonl"),
         include_str!("cases/named-write_begin.jsonl"),
         include_str!("cases/random-write_begin.jsonl"),
+        include_str!("cases/named-extent_buffer.jsonl"),
+        include_str!("cases/random-extent_buffer.jsonl"),
     ] {
         for item in parse::scenarios(text) {
             let scenario = item.scenario.unwrap();

@@ -12,6 +12,9 @@ fn draw(scenario: &Scenario) -> Picture {
         Scenario::WriteBegin(scenario) => {
             Picture::write_begin(scenario, &oracle::write_begin(scenario))
         }
+        Scenario::ExtentBuffer(scenario) => {
+            Picture::extent_buffer(scenario, &oracle::extent_buffer(scenario))
+        }
     }
 }
 
@@ -124,6 +127,53 @@ small overwrite, both edges read
 }
 
 #[test]
+fn a_block_shows_its_pages_what_was_touched_and_what_each_operation_answered() {
+    let line = r#"{"kind":"extent_buffer","name":"edge move","node_size":16384,"page_size":4096,
+        "start":1048576,"backing":"scattered","ops":[
+        {"op":"move","dst":4032,"src":3968,"len":256},{"op":"fill","offset":8192,"len":1024,"byte":7},
+        {"op":"get","offset":16380,"width":8},{"op":"compare","offset":0,"hex":"001f"},
+        {"op":"test_bit","offset":0,"bit":9}]}"#;
+    let expected = "\
+edge move
+  extent_buffer, 16 KiB at logical address 1 MiB, scattered
+
+  block: 4 pages of 4 KiB, 256 bytes a column
+    pages     AAAAAAAAAAAAAAAABBBBBBBBBBBBBBBBCCCCCCCCCCCCCCCCDDDDDDDDDDDDDDDD
+    read      r..............rr...............................................
+    written   ...............//...............====............................
+
+  / written in part   = written   r read
+
+  operations
+    move       [3968, 4224) to 4032: done
+    fill       [8 KiB, 9 KiB) with 07: done
+    get        [16380, 16388): leaves the block, refused
+    compare    [0, 2) with 001f: equal
+    test_bit   bit 9 from 0: 1
+
+  outcome
+    1 operation leaves the block: refused, nothing was touched
+    sha256 of the block SUM
+";
+    let text = draw(&parse::parse_line(line).unwrap()).to_text();
+    let (front, sum) = text.split_once("sha256 of the block ").unwrap();
+    assert_eq!(sum.trim_end().len(), 64);
+    assert_eq!(format!("{front}sha256 of the block SUM\n"), expected);
+}
+
+#[test]
+fn a_block_in_a_larger_page_shows_which_of_them_it_is() {
+    let line = r#"{"kind":"extent_buffer","name":"n","node_size":16384,"page_size":65536,
+        "start":32768,"backing":"mapped","ops":[]}"#;
+    let text = draw(&parse::parse_line(line).unwrap()).to_text();
+    assert!(text.contains("number 3 of 4 in a page of 64 KiB"), "{text}");
+    assert!(
+        text.contains("the other blocks of the page are as they were"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_long_folio_is_squeezed_and_a_single_missing_block_still_shows() {
     let line = r#"{"kind":"writeback","name":"long","block_size":4096,"i_size":2097152,
         "folios":[{"pos":0,"size":2097152,"submit":[[0,2097152]]}],
@@ -143,6 +193,7 @@ fn every_random_case_has_pictures_of_bounded_width() {
     for cases in [
         include_str!("cases/random-writeback.jsonl"),
         include_str!("cases/random-write_begin.jsonl"),
+        include_str!("cases/random-extent_buffer.jsonl"),
     ] {
         for item in parse::scenarios(cases) {
             let picture = draw(&item.scenario.unwrap());

@@ -31,6 +31,19 @@ fn write_begin() -> Value {
     })
 }
 
+fn extent_buffer() -> Value {
+    json!({
+        "kind": "extent_buffer", "name": "base", "node_size": 16384, "page_size": 4096,
+        "start": 32768, "backing": "mapped",
+        "ops": [
+            {"op": "write", "offset": 1, "hex": "00fF"},
+            {"op": "set", "offset": 2, "width": 2, "value": "65535"},
+            {"op": "fill", "offset": 0, "len": 9, "byte": 255},
+            {"op": "csum", "algorithm": "blake2b"},
+        ],
+    })
+}
+
 /// The base with the value at `pointer` replaced, or put there.
 fn changed(mut base: Value, pointer: &str, value: Value) -> String {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -79,7 +92,6 @@ fn writeback_rules_refuse_what_breaks_them() {
         writeback,
         &[
             ("/kind", json!("readahead"), "kind", "\"readahead\" is unknown"),
-            ("/kind", json!("extent_buffer"), "kind", "not supported by this version"),
             ("/kind", json!(7), "kind", "7 is not a string"),
             ("/name", json!(null), "name", "null is not a string"),
             ("/block_size", json!(0), "block_size", "0 is not a power of two"),
@@ -178,6 +190,46 @@ fn write_begin_rules_refuse_what_breaks_them() {
     );
 }
 
+#[rustfmt::skip]
+#[test]
+fn extent_buffer_rules_refuse_what_breaks_them() {
+    check_refusals(
+        extent_buffer,
+        &[
+            ("/node_size", json!(2048), "node_size", "2048 is not a power of two from 4096"),
+            ("/node_size", json!(131_072), "node_size", "to 65536"),
+            ("/node_size", json!(12288), "node_size", "12288 is not"),
+            ("/node_size", json!(u64::MAX), "node_size", "is not"),
+            ("/page_size", json!(8192), "page_size", "8192 is none of"),
+            ("/page_size", json!(0), "page_size", "0 is none of"),
+            ("/start", json!(4096), "start", "multiple of the node size"),
+            ("/backing", json!("huge"), "backing", "backings are contiguous, mapped, scattered"),
+            ("/backing", json!(1), "backing", "1 is not a string"),
+            ("/ops", json!({}), "ops", "not a list"),
+            ("/ops/0", json!("read"), "ops[0]", "not an object"),
+            ("/ops/0/op", json!("erase"), "ops[0].op", "\"erase\" is unknown"),
+            ("/ops/0/op", json!(3), "ops[0].op", "3 is not a string"),
+            ("/ops/0/op", json!("read"), "ops[0].hex", "unknown key"),
+            ("/ops/0/len", json!(1), "ops[0].len", "unknown key"),
+            ("/ops/0/offset", json!(-1), "ops[0].offset", "not an integer"),
+            ("/ops/0/hex", json!("123"), "ops[0].hex", "3 hex digits"),
+            ("/ops/0/hex", json!("1x"), "ops[0].hex", "other characters"),
+            ("/ops/0/hex", json!("é"), "ops[0].hex", "other characters"),
+            ("/ops/0/hex", json!("+1"), "ops[0].hex", "other characters"),
+            ("/ops/1/width", json!(3), "ops[1].width", "3 is none of 1, 2, 4 and 8"),
+            ("/ops/1/width", json!(1), "ops[1].value", "65535 is wider than 1 bytes"),
+            ("/ops/1/value", json!("65536"), "ops[1].value", "wider than 2 bytes"),
+            ("/ops/1/value", json!("18446744073709551616"), "ops[1].value", "not a decimal number"),
+            ("/ops/1/value", json!("+1"), "ops[1].value", "not a decimal number"),
+            ("/ops/1/value", json!(""), "ops[1].value", "not a decimal number"),
+            ("/ops/1/value", json!("0x1"), "ops[1].value", "not a decimal number"),
+            ("/ops/1/value", json!(1), "ops[1].value", "not a string"),
+            ("/ops/2/byte", json!(256), "ops[2].byte", "256 is above 255"),
+            ("/ops/3/algorithm", json!("md5"), "ops[3].algorithm", "algorithms are crc32c"),
+        ],
+    );
+}
+
 #[test]
 fn dirty_in_an_uptodate_folio_needs_no_flag_of_its_own() {
     let mut base = write_begin();
@@ -219,6 +271,24 @@ fn every_required_key_is_missed() {
                 "/folio/uptodate",
                 "/map/0/block",
                 "/map/0/result",
+            ][..],
+        ),
+        (
+            extent_buffer(),
+            &[
+                "/name",
+                "/node_size",
+                "/page_size",
+                "/start",
+                "/backing",
+                "/ops",
+                "/ops/0/op",
+                "/ops/0/offset",
+                "/ops/0/hex",
+                "/ops/1/width",
+                "/ops/1/value",
+                "/ops/2/byte",
+                "/ops/3/algorithm",
             ][..],
         ),
     ] {

@@ -69,5 +69,5 @@ macro_rules! replays {
 }
 
 replays! {
-    writeback writeback_invariants ordered_table write_begin bitmap errseq scenario_json iolog
+    writeback writeback_invariants ordered_table write_begin bitmap errseq extent_buffer scenario_json iolog
 }

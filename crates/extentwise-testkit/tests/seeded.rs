@@ -82,10 +82,16 @@ fn errseq() {
 }
 
 #[test]
+fn extent_buffer() {
+    run_all("extent_buffer", 5_000, |seed| noise(seed, 600));
+}
+
+#[test]
 fn scenario_json() {
     let cases = [
         include_str!("../../extentwise-scenario/tests/cases/named-writeback.jsonl"),
         include_str!("../../extentwise-scenario/tests/cases/named-write_begin.jsonl"),
+        include_str!("../../extentwise-scenario/tests/cases/named-extent_buffer.jsonl"),
         include_str!("../../extentwise-scenario/tests/cases/invalid.jsonl"),
     ];
     let lines: Vec<&str> = cases.iter().flat_map(|text| text.lines()).collect();

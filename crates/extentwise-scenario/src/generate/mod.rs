@@ -1,6 +1,7 @@
 //! Makes up scenarios: always valid, rich in edges, and the same for fuzz
 //! targets (bytes in) and seeded tests (one u64 in).
 
+mod extent_buffer;
 mod write_begin;
 mod writeback;
 
@@ -8,7 +9,7 @@ use std::ops::Range;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use crate::{Scenario, WriteBeginScenario, WritebackScenario};
+use crate::{ExtentBufferScenario, Scenario, WriteBeginScenario, WritebackScenario};
 
 /// Bytes that a seed is expanded to; enough for the largest scenario.
 const BYTES_PER_SEED: usize = 8192;
@@ -16,13 +17,13 @@ const BYTES_PER_SEED: usize = 8192;
 /// The most blocks of a generated folio, as a power of two.
 const BLOCKS_SHIFT_MAX: u32 = 8;
 
-/// The scenario of a seed; even seeds are writeback, odd ones `write_begin`.
+/// The scenario of a seed; seeds take the kinds in turn.
 #[must_use]
 pub fn from_seed(seed: u64) -> Scenario {
-    if seed.is_multiple_of(2) {
-        writeback_from_seed(seed).into()
-    } else {
-        write_begin_from_seed(seed).into()
+    match seed % 3 {
+        0 => writeback_from_seed(seed).into(),
+        1 => write_begin_from_seed(seed).into(),
+        _ => extent_buffer_from_seed(seed).into(),
     }
 }
 
@@ -44,13 +45,22 @@ pub fn write_begin_from_seed(seed: u64) -> WriteBeginScenario {
     }
 }
 
+/// The `extent_buffer` scenario of a seed, named after it.
+#[must_use]
+pub fn extent_buffer_from_seed(seed: u64) -> ExtentBufferScenario {
+    ExtentBufferScenario {
+        name: format!("seed {seed}"),
+        ..of_seed(seed)
+    }
+}
+
 impl Arbitrary<'_> for Scenario {
     fn arbitrary(u: &mut Unstructured<'_>) -> Result<Self> {
-        if u.arbitrary()? {
-            WriteBeginScenario::arbitrary(u).map(Scenario::WriteBegin)
-        } else {
-            WritebackScenario::arbitrary(u).map(Scenario::Writeback)
-        }
+        Ok(match u.int_in_range(0..=2)? {
+            0 => Scenario::Writeback(WritebackScenario::arbitrary(u)?),
+            1 => Scenario::WriteBegin(WriteBeginScenario::arbitrary(u)?),
+            _ => Scenario::ExtentBuffer(ExtentBufferScenario::arbitrary(u)?),
+        })
     }
 }
 
@@ -182,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::parse::parse_line;
-    use crate::result::Event;
+    use crate::result::{BufferValue, Event};
     use crate::{MapAnswer, oracle};
 
     const SEEDS: u64 = 6_000;
@@ -205,6 +215,8 @@ mod tests {
             assert_eq!(writeback.check(), Ok(()), "{len} bytes");
             let write = WriteBeginScenario::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
             assert_eq!(write.check(), Ok(()), "{len} bytes");
+            let buffer = ExtentBufferScenario::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
+            assert_eq!(buffer.check(), Ok(()), "{len} bytes");
         }
     }
 
@@ -270,5 +282,26 @@ mod tests {
             seen.extend((!scenario.uptodate && result.folio_uptodate).then_some("became uptodate"));
         }
         assert_eq!(seen.len(), 15, "{seen:?}");
+    }
+
+    #[test]
+    fn extent_buffer_scenarios_reach_every_operation_inside_and_outside() {
+        let (mut done, mut refused) = (BTreeSet::new(), BTreeSet::new());
+        let mut shared = 0;
+        for seed in 0..SEEDS / 4 {
+            let scenario = extent_buffer_from_seed(seed);
+            let result = oracle::extent_buffer(&scenario);
+            shared += u64::from(scenario.node_size < scenario.page_size);
+            for (op, value) in scenario.ops.iter().zip(&result.results) {
+                match value {
+                    BufferValue::OutOfRange => refused.insert(op.name()),
+                    _ => done.insert(op.name()),
+                };
+            }
+        }
+        assert_eq!(done.len(), 12, "{done:?}");
+        // A checksum is always inside.
+        assert_eq!(refused.len(), 11, "{refused:?}");
+        assert!(shared > SEEDS / 40, "{shared} share a page");
     }
 }

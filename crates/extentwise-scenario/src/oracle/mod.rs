@@ -4,8 +4,10 @@
 //!
 //! Scenarios must pass their `check`, as all parsed and generated ones do.
 
+mod extent_buffer;
 mod write_begin;
 mod writeback;
 
+pub use extent_buffer::extent_buffer;
 pub use write_begin::write_begin;
 pub use writeback::writeback;

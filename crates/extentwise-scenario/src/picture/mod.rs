@@ -4,6 +4,7 @@
 //! It is laid out as text ([`Picture::to_text`]) or as SVG
 //! ([`svg::document`]), with the same content.
 
+mod extent_buffer;
 mod glyph;
 pub mod svg;
 mod text;
@@ -14,8 +15,8 @@ mod writeback;
 pub(crate) use glyph::Glyph;
 
 use crate::Invalid;
-use crate::result::{WriteBeginResult, WritebackResult};
-use crate::{WriteBeginScenario, WritebackScenario};
+use crate::result::{ExtentBufferResult, WriteBeginResult, WritebackResult};
+use crate::{ExtentBufferScenario, WriteBeginScenario, WritebackScenario};
 
 /// The most columns of a strip; longer folios share columns.
 const COLUMNS_MAX: u64 = 100;
@@ -70,6 +71,12 @@ impl Picture {
     #[must_use]
     pub fn write_begin(scenario: &WriteBeginScenario, result: &WriteBeginResult) -> Self {
         write_begin::picture(scenario, result)
+    }
+
+    /// The picture of an `extent_buffer` scenario.
+    #[must_use]
+    pub fn extent_buffer(scenario: &ExtentBufferScenario, result: &ExtentBufferResult) -> Self {
+        extent_buffer::picture(scenario, result)
     }
 
     /// What is shown in place of a scenario that was refused.

@@ -14,6 +14,7 @@ mod bitmap;
 mod canary;
 mod choice;
 mod errseq;
+mod extent_buffer;
 #[cfg(feature = "iolog")]
 mod iolog;
 mod ordered_table;
@@ -25,6 +26,7 @@ mod writeback_invariants;
 pub use bitmap::bitmap;
 pub use canary::canary;
 pub use errseq::errseq;
+pub use extent_buffer::extent_buffer;
 #[cfg(feature = "iolog")]
 pub use iolog::iolog;
 pub use ordered_table::ordered_table;
@@ -76,6 +78,11 @@ pub const TARGETS: &[Target] = &[
         name: "errseq",
         run: errseq,
         describe: errseq::describe,
+    },
+    Target {
+        name: "extent_buffer",
+        run: extent_buffer,
+        describe: extent_buffer::describe,
     },
     Target {
         name: "scenario_json",

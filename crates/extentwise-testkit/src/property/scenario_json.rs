@@ -1,12 +1,14 @@
 //! Hostile text as scenarios.
 
 use extentwise_scenario::{
-    Scenario, WriteBeginScenario, WritebackScenario, oracle, parse, picture::Picture, run,
+    ExtentBufferScenario, Scenario, WriteBeginScenario, WritebackScenario, oracle, parse,
+    picture::Picture, run,
 };
 
 /// Scenarios of one text that are looked at.
 const ITEMS_MAX: usize = 8;
-/// What is run through core and oracle; larger ones are only parsed.
+/// What is run through core and oracle, in blocks or operations; larger ones are
+/// only parsed.
 const BLOCKS_MAX: u64 = 1024;
 const RANGES_MAX: usize = 256;
 
@@ -40,6 +42,7 @@ fn examine(scenario: &Scenario) {
     let blocks = match scenario {
         Scenario::Writeback(writeback) => blocks_of(writeback),
         Scenario::WriteBegin(write) => write.size / write.block_size,
+        Scenario::ExtentBuffer(buffer) => buffer.ops.len() as u64,
     };
     if blocks > BLOCKS_MAX {
         return;
@@ -49,6 +52,7 @@ fn examine(scenario: &Scenario) {
     match scenario {
         Scenario::Writeback(writeback) => examine_writeback(writeback),
         Scenario::WriteBegin(write) => examine_write_begin(write),
+        Scenario::ExtentBuffer(buffer) => examine_extent_buffer(buffer),
     }
 }
 
@@ -72,4 +76,14 @@ fn examine_write_begin(scenario: &WriteBeginScenario) {
     let result = run::write_begin(scenario);
     assert_eq!(result, oracle::write_begin(scenario));
     assert!(!Picture::write_begin(scenario, &result).to_text().is_empty());
+}
+
+fn examine_extent_buffer(scenario: &ExtentBufferScenario) {
+    let result = run::extent_buffer(scenario);
+    assert_eq!(result, oracle::extent_buffer(scenario));
+    assert!(
+        !Picture::extent_buffer(scenario, &result)
+            .to_text()
+            .is_empty()
+    );
 }
