@@ -7,35 +7,56 @@ use crate::Usage;
 use crate::report::Report;
 use crate::workspace::Workspace;
 
-/// Each is a `[[bench]]` of the core with a `main` of its own.
-const NAMES: &[&str] = &["decide"];
+/// A `[[bench]]` with a `main` of its own.
+struct Bench {
+    name: &'static str,
+    package: &'static str,
+    /// With the comma-separated features that it needs.
+    features: &'static str,
+}
+
+static BENCHES: &[Bench] = &[
+    Bench {
+        name: "decide",
+        package: "extentwise-core",
+        features: "alloc",
+    },
+    Bench {
+        name: "extent-buffer",
+        package: "extentwise-memory",
+        features: "",
+    },
+];
 
 /// Runs one benchmark, or all of them.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
     let mut report = Report::default();
-    for name in chosen(options)? {
+    for bench in chosen(options)? {
         report.run(&mut workspace.cargo(&[
             "bench",
             "-p",
-            "extentwise-core",
+            bench.package,
             "--features",
-            "alloc",
+            bench.features,
             "--bench",
-            name,
+            bench.name,
         ]));
     }
     Ok(ExitCode::from(u8::from(!report.passed())))
 }
 
-fn chosen(options: &[String]) -> Result<&'static [&'static str], Usage> {
-    let known = || NAMES.join(", ");
+fn chosen(options: &[String]) -> Result<&'static [Bench], Usage> {
+    let known = || {
+        let names: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+        names.join(", ")
+    };
     match options {
-        [] => Ok(NAMES),
+        [] => Ok(BENCHES),
         [option] if option == "--only" => Err(Usage(format!("--only needs one of: {}", known()))),
-        [option, name] if option == "--only" => NAMES
+        [option, name] if option == "--only" => BENCHES
             .iter()
-            .position(|known| known == name)
-            .map(|at| &NAMES[at..=at])
+            .position(|bench| bench.name == name)
+            .map(|at| &BENCHES[at..=at])
             .ok_or_else(|| {
                 Usage(format!(
                     "no benchmark is called `{name}`, only: {}",
@@ -54,10 +75,11 @@ mod tests {
     fn only_known_benchmarks_are_chosen() {
         let choose = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            chosen(&words).ok()
+            let benches = chosen(&words).ok()?;
+            Some(benches.iter().map(|bench| bench.name).collect::<Vec<_>>())
         };
-        assert_eq!(choose(&[]), Some(NAMES));
-        assert_eq!(choose(&["--only", "decide"]), Some(&["decide"][..]));
+        assert_eq!(choose(&[]), Some(vec!["decide", "extent-buffer"]));
+        assert_eq!(choose(&["--only", "decide"]), Some(vec!["decide"]));
         assert_eq!(choose(&["--only"]), None);
         assert_eq!(choose(&["--only", "encode"]), None);
         assert_eq!(choose(&["--only", "decide", "decide"]), None);

@@ -38,14 +38,14 @@ pub(crate) fn run(workspace: &Workspace, effort: Effort) -> Report {
 }
 
 #[derive(Default, PartialEq, Eq, Debug)]
-struct Counts {
-    passed: u64,
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
     failed: u64,
     ignored: u64,
 }
 
 /// Shows the output as it comes and adds up the closing line of each test binary.
-fn run_and_count(command: &mut Command, report: &mut Report) -> Counts {
+pub(crate) fn run_and_count(command: &mut Command, report: &mut Report) -> Counts {
     let line = announce(command);
     let mut counts = Counts::default();
     let mut child = match command.stdout(Stdio::piped()).spawn() {
