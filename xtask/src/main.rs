@@ -6,6 +6,7 @@ mod bench;
 mod elf;
 mod lint;
 mod loom;
+mod memcheck;
 mod no_std;
 mod report;
 mod seeded;
@@ -75,6 +76,12 @@ static VERBS: &[Verb] = &[
         options: "[--seeded [--bug NAME]]",
         help: "mistakes after public reports, put in one at a time, that tests must catch",
         action: Action::CheckOrRun(seeded::check, seeded::run),
+    },
+    Verb {
+        name: "memcheck",
+        options: "",
+        help: "the tests of the crate with raw memory under valgrind and AddressSanitizer",
+        action: Action::Check(memcheck::run),
     },
     Verb {
         name: "bench",
