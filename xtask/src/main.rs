@@ -3,7 +3,9 @@
 //! Standard library only, so that a check can never be broken by a dependency it checks.
 
 mod bench;
+mod coverage;
 mod elf;
+mod fuzz;
 mod lint;
 mod loom;
 mod memcheck;
@@ -76,6 +78,18 @@ static VERBS: &[Verb] = &[
         options: "[--seeded [--bug NAME]]",
         help: "mistakes after public reports, put in one at a time, that tests must catch",
         action: Action::CheckOrRun(seeded::check, seeded::run),
+    },
+    Verb {
+        name: "fuzz",
+        options: "[--target T] [--time S] [--jobs N] [--asan] | repro FILE | cmin | coverage",
+        help: "random cases against models, for --time seconds a target; see docs/fuzzing.md",
+        action: Action::CheckOrRun(fuzz::check, fuzz::run),
+    },
+    Verb {
+        name: "coverage",
+        options: "",
+        help: "the lines of the core that its tests run, and those that they miss",
+        action: Action::Check(coverage::check),
     },
     Verb {
         name: "memcheck",
