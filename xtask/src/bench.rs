@@ -11,20 +11,20 @@ use crate::workspace::Workspace;
 struct Bench {
     name: &'static str,
     package: &'static str,
-    /// With the comma-separated features that it needs.
-    features: &'static str,
+    /// What cargo is told beside these.
+    options: &'static [&'static str],
 }
 
 static BENCHES: &[Bench] = &[
     Bench {
         name: "decide",
         package: "extentwise-core",
-        features: "alloc",
+        options: &["--features", "alloc"],
     },
     Bench {
         name: "extent-buffer",
         package: "extentwise-memory",
-        features: "",
+        options: &[],
     },
 ];
 
@@ -32,15 +32,8 @@ static BENCHES: &[Bench] = &[
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
     let mut report = Report::default();
     for bench in chosen(options)? {
-        report.run(&mut workspace.cargo(&[
-            "bench",
-            "-p",
-            bench.package,
-            "--features",
-            bench.features,
-            "--bench",
-            bench.name,
-        ]));
+        let words = ["bench", "-p", bench.package, "--bench", bench.name];
+        report.run(&mut workspace.cargo(&[&words, bench.options].concat()));
     }
     Ok(ExitCode::from(u8::from(!report.passed())))
 }
