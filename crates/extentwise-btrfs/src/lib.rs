@@ -35,11 +35,12 @@ mod view;
 mod walk;
 
 pub use chunk::Copy;
-pub use csum::Algorithm;
 pub use disk::{Key, LEVEL_MAX, SUPERBLOCK_LEN, SUPERBLOCK_OFFSETS, Uuid, kind, objectid};
+pub use extentwise_checksum::Algorithm;
+pub use extentwise_memory::Backing;
 pub use fault::{Bad, Dashed, Error, Field, Hex, Reason, Rule, Unsupported};
 pub use image::Image;
-pub use memory::{BackingCounts, BlockPool, Heap};
+pub use memory::{BackingCounts, BlockPool, Heap, NodeBlocks};
 pub use read_at::{ImageFile, ReadAt};
 pub use report::{Report, Stopped, Tree};
 pub use superblock::{Root, Superblock};

@@ -1,8 +1,9 @@
 //! The superblock: found, verified, and every field of it that is used checked.
 
+use extentwise_checksum::Algorithm;
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::csum::{Algorithm, compare_csum};
+use crate::csum::compare_csum;
 use crate::disk::{LEVEL_MAX, MAGIC, RawSuperblock, SUPERBLOCK_LEN, SUPERBLOCK_OFFSETS, Uuid};
 use crate::fault::{Bad, Error, Field, Reason, Rule, Unsupported};
 use crate::read_at::ReadAt;
@@ -171,7 +172,7 @@ fn read_copy(image: &impl ReadAt, offset: u64) -> Result<RawSuperblock, Reason> 
     // refused later.
     if let Some(csum) = Algorithm::from_id(raw.csum_type.get()) {
         let behind = raw.as_bytes().get(raw.csum.len()..).unwrap_or_default();
-        compare_csum(csum, &raw.csum, &csum.of(behind))?;
+        compare_csum(csum, &raw.csum, &csum.of_bytes(behind))?;
     }
     check_fields(&raw, offset)?;
     let expected = metadata_uuid(&raw);

@@ -8,9 +8,9 @@
 // Every number here is a constant of the image below, or its offset in it.
 #![allow(clippy::cast_possible_truncation)]
 
+use extentwise_checksum::Algorithm;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::csum::Algorithm;
 use crate::disk::{
     HEADER_LEN, ITEM_LEN, Key, MAGIC, RawChunk, RawHeader, RawItem, RawKey, RawPointer, RawRoot,
     RawStripe, RawSuperblock, SUPERBLOCK_LEN, SUPERBLOCK_OFFSETS, Uuid, kind, objectid,
@@ -242,7 +242,7 @@ impl Synthetic {
 /// Gives a block or a superblock the checksum of its bytes.
 pub fn seal(csum: Algorithm, block: &mut [u8]) {
     if let Some((field, behind)) = block.split_first_chunk_mut() {
-        *field = csum.of(behind);
+        *field = csum.of_bytes(behind);
     }
 }
 

@@ -81,10 +81,7 @@ pub(crate) fn block<M: BlockMemory>(
     pointers: &mut Vec<Pointer>,
 ) -> Result<Sound, Reason> {
     let header = header(buffer)?;
-    let computed = superblock
-        .csum
-        .of_block(buffer)
-        .map_err(|_| too_short(buffer))?;
+    let computed = superblock.csum.of(buffer).map_err(|_| too_short(buffer))?;
     compare_csum(superblock.csum, &header.csum, &computed)?;
     let field = |name, found, rule| Err(Field::new(name, found, rule).into());
     if header.bytenr != buffer.start() {

@@ -11,15 +11,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use btrfs_progs::{
-    Workshop, available, check, counted, dumped, on_build_server, program, run, skipped,
+    Workshop, available, check, check_in, counted, dumped, on_build_server, program, run, skipped,
 };
-use extentwise_btrfs::{Algorithm, Heap, Image, ImageFile, ReadAt, SUPERBLOCK_LEN, synthetic};
+use extentwise_btrfs::{
+    Algorithm, Backing, Heap, Image, ImageFile, ReadAt, SUPERBLOCK_LEN, synthetic,
+};
 
 #[track_caller]
 fn assert_agrees(image: &Path) {
-    let report = check(image);
-    assert!(report.is_sound(), "{:?}", report.bad);
-    assert_eq!(counted(&report), dumped(image));
+    let dumped = dumped(image);
+    for backing in Backing::ALL {
+        let report = check_in(image, backing);
+        assert!(report.is_sound(), "{:?}", report.bad);
+        assert_eq!(counted(&report), dumped, "{}", backing.name());
+    }
 }
 
 #[test]

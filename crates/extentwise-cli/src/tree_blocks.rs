@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use extentwise_btrfs::{
-    BackingCounts, BlockPool, BlockView, Dashed, Heap, Hex, Image, ImageFile, Records, Report,
-    Superblock, Tree,
+    BackingCounts, BlockPool, BlockView, Dashed, Hex, Image, ImageFile, NodeBlocks, Records,
+    Report, Superblock, Tree,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -72,14 +72,19 @@ enum Backing {
     Scattered,
 }
 
-/// Runs the subcommand.
-pub fn run(args: &TreeBlocksArgs) -> Result<ExitCode> {
-    let (text, outcome) = match args.backing {
-        Backing::Contiguous | Backing::Mapped | Backing::Scattered => {
-            run_in(args, &mut Heap::default())
+impl From<Backing> for extentwise_btrfs::Backing {
+    fn from(backing: Backing) -> Self {
+        match backing {
+            Backing::Contiguous => Self::Contiguous,
+            Backing::Mapped => Self::Mapped,
+            Backing::Scattered => Self::Scattered,
         }
     }
-    .with_context(|| args.image.display().to_string())?;
+}
+
+/// Runs the subcommand.
+pub fn run(args: &TreeBlocksArgs) -> Result<ExitCode> {
+    let (text, outcome) = show(args).with_context(|| args.image.display().to_string())?;
     match io::stdout().lock().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -88,7 +93,9 @@ pub fn run(args: &TreeBlocksArgs) -> Result<ExitCode> {
     Ok(outcome)
 }
 
-fn run_in<P: BlockPool>(args: &TreeBlocksArgs, pool: &mut P) -> Result<(String, ExitCode)> {
+/// What is printed, and the exit code.
+fn show(args: &TreeBlocksArgs) -> Result<(String, ExitCode)> {
+    let pool = &mut NodeBlocks::new(args.backing.into());
     let image = Image::open(ImageFile::open(&args.image)?, pool)?;
     if let Some(bytenr) = args.block {
         let view = image.block(bytenr, pool)?;

@@ -104,6 +104,22 @@ fn json_has_everything() {
 }
 
 #[test]
+fn every_backing_finds_the_same_and_is_counted() {
+    let bench = Bench::new(&rotten());
+    let mut found = Vec::new();
+    for backing in ["contiguous", "mapped", "scattered"] {
+        let mut report = parsed(&bench.run(&["--json", "--backing", backing]));
+        assert_eq!(report["backing"][backing], 7, "{report}");
+        report["backing"] = Value::Null;
+        found.push(report);
+        let shown = bench.run(&["--block", "2113536", "--backing", backing]);
+        assert_eq!(stdout(&shown), stdout(&bench.run(&["--block", "2113536"])));
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0], found[2]);
+}
+
+#[test]
 fn a_healed_block_is_told_and_exits_1() {
     let bench = Bench::new(&rotten());
     let output = bench.run(&[]);

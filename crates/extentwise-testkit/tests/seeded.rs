@@ -72,6 +72,11 @@ fn write_begin() {
 }
 
 #[test]
+fn btrfs_image() {
+    run_all("btrfs_image", 20_000, |seed| noise(seed, 40));
+}
+
+#[test]
 fn bitmap() {
     run_all("bitmap", 60_000, |seed| noise(seed, 120));
 }

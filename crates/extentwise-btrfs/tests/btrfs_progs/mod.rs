@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use extentwise_btrfs::{Heap, Image, ImageFile, Report};
+use extentwise_btrfs::{Backing, Image, ImageFile, NodeBlocks, Report};
 use tempfile::TempDir;
 
 /// A program that may lie where only the super user looks.
@@ -94,7 +94,12 @@ pub(crate) fn run(command: &mut Command) -> Output {
 
 /// Checks an image.
 pub(crate) fn check(image: &Path) -> Report {
-    let mut pool = Heap::default();
+    check_in(image, Backing::Contiguous)
+}
+
+/// Checks an image through blocks of one backing.
+pub(crate) fn check_in(image: &Path, backing: Backing) -> Report {
+    let mut pool = NodeBlocks::new(backing);
     let image = Image::open(ImageFile::open(image).unwrap(), &mut pool).unwrap();
     image.check(&mut pool, &mut |_| {})
 }

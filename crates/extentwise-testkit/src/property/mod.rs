@@ -11,6 +11,8 @@
 use std::fmt::{Debug, Write as _};
 
 mod bitmap;
+#[cfg(feature = "btrfs")]
+mod btrfs_image;
 mod canary;
 mod choice;
 mod errseq;
@@ -24,6 +26,8 @@ mod writeback;
 mod writeback_invariants;
 
 pub use bitmap::bitmap;
+#[cfg(feature = "btrfs")]
+pub use btrfs_image::btrfs_image;
 pub use canary::canary;
 pub use errseq::errseq;
 pub use extent_buffer::extent_buffer;
@@ -94,6 +98,12 @@ pub const TARGETS: &[Target] = &[
         name: "iolog",
         run: iolog,
         describe: iolog::describe,
+    },
+    #[cfg(feature = "btrfs")]
+    Target {
+        name: "btrfs_image",
+        run: btrfs_image,
+        describe: btrfs_image::describe,
     },
 ];
 
