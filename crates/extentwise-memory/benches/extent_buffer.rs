@@ -116,19 +116,24 @@ fn against_plain(backing: Backing) -> Vec<Row> {
             })
         },
     ));
-    rows.push(Row::paired(
-        name("move of nearly all"),
-        Some(LIMIT),
-        || time(|| move_inside(&mut block, LARGE_MOVE)),
-        || {
-            time(|| {
-                let Move { dst, src, len } = black_box(LARGE_MOVE);
-                black_box(&mut *plain).copy_within(src..src + len, dst);
-                true
-            })
-        },
-    ));
-    // The move changed both alike.
+    for (what, places) in [
+        ("move of 4 KiB", SMALL_MOVE),
+        ("move of nearly all", LARGE_MOVE),
+    ] {
+        rows.push(Row::paired(
+            name(what),
+            Some(LIMIT),
+            || time(|| move_inside(&mut block, places)),
+            || {
+                time(|| {
+                    let Move { dst, src, len } = black_box(places);
+                    black_box(&mut *plain).copy_within(src..src + len, dst);
+                    true
+                })
+            },
+        ));
+    }
+    // The moves changed both alike.
     let moved = Folio::copied(&plain).expect("memory for a block");
     rows.push(Row::paired(
         name("comparison of 16 KiB"),

@@ -90,6 +90,14 @@ impl BlockMemory for NodeMemory {
     }
 
     #[inline]
+    fn whole_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.bytes {
+            Bytes::One(part) => Some(part.as_mut()),
+            Bytes::Pages(_) => None,
+        }
+    }
+
+    #[inline]
     fn contiguous_before(&self, end: usize) -> usize {
         match &self.bytes {
             Bytes::One(_) => end.min(self.len()),

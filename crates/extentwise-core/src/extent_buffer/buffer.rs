@@ -263,6 +263,13 @@ impl<M: BlockMemory> ExtentBuffer<M> {
     pub fn copy_within(&mut self, dst: u64, src: u64, len: u64) -> Result<(), BufferError> {
         let from = self.range(src, len)?;
         let to = self.writable_range(dst, len)?;
+        if let Some(bytes) = self.memory.whole_mut()
+            && from.end <= bytes.len()
+            && to.end <= bytes.len()
+        {
+            bytes.copy_within(from, to.start);
+            return Ok(());
+        }
         let (dst, src, len) = (to.start, from.start, from.end - from.start);
         let low = dst.min(src);
         if self.memory.chunk(low).len() >= dst.max(src) - low + len {

@@ -23,6 +23,11 @@ pub trait BlockMemory {
     /// The same bytes, to write.
     fn chunk_mut(&mut self, offset: usize) -> &mut [u8];
 
+    /// All bytes of the block, where they are one slice.
+    fn whole_mut(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
     /// Bytes of the contiguous memory that ends right before `end`; zero at the
     /// start of the block.
     fn contiguous_before(&self, end: usize) -> usize;
@@ -68,6 +73,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> BlockMemory for Contiguous<M> {
     #[inline]
     fn chunk_mut(&mut self, offset: usize) -> &mut [u8] {
         self.0.as_mut().get_mut(offset..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn whole_mut(&mut self) -> Option<&mut [u8]> {
+        Some(self.0.as_mut())
     }
 
     #[inline]
