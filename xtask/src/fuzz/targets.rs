@@ -24,6 +24,7 @@ pub(super) const TARGETS: &[Target] = &[
     target("extent_buffer", 640, None),
     target("scenario_json", 1536, None),
     target("iolog", 1024, None),
+    target("btrfs_image", 257, None),
 ];
 
 /// Must crash, so that targets that do not are known to be looked at.
