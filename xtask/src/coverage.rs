@@ -77,7 +77,7 @@ fn judge(workspace: &Workspace, lines: &Lines, floor: u64, report: &mut Report) 
 
 /// Tests are at the bottom of a file, or all of it.
 fn first_test_line(file: &str, text: &str) -> u32 {
-    if file.ends_with("tests.rs") {
+    if file.ends_with("tests.rs") || file.contains("/tests/") {
         return 0;
     }
     let is_test = |line: &str| line.starts_with("#[cfg(") && line.contains("test");
@@ -124,7 +124,7 @@ fn lines(workspace: &Workspace, words: &[&str]) -> Result<Lines, String> {
     for binary in &binaries {
         export.args(["-object", binary]);
     }
-    export.arg(workspace.root().join(SOURCES));
+    export.arg("--sources").arg(workspace.root().join(SOURCES));
     let line = announce(&export);
     let output = export.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
@@ -228,6 +228,7 @@ mod tests {
         assert_eq!(first_test_line("a.rs", text), 3);
         assert_eq!(first_test_line("a.rs", "fn a() {}\n"), u32::MAX);
         assert_eq!(first_test_line("ordered/tests.rs", text), 0);
+        assert_eq!(first_test_line("src/writeback/tests/pass.rs", text), 0);
     }
 
     #[test]
