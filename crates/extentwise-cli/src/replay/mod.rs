@@ -1,10 +1,10 @@
 //! `extentwise replay`: a recorded I/O log, driven through the write path onto
 //! real files.
 //!
-//! The trace is checked from end to end first ([`trace`]), then the files are
-//! made ([`target`]), then each action goes through the cache ([`session`],
-//! [`engine`]); what each byte must be is kept beside it ([`model`]) and compared
-//! in the end ([`verify`]).
+//! The trace is checked from end to end first (`trace`), then the files are
+//! made (`target`), then each action goes through the cache (`session`,
+//! `engine`); what each byte must be is kept beside it (`model`) and compared
+//! in the end (`verify`).
 
 // Lengths inside a buffer are differences of 64-bit file offsets, each bounded
 // by the buffer's length before it is cast.

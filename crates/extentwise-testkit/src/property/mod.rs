@@ -51,7 +51,7 @@ pub struct Target {
     pub describe: fn(&[u8]) -> String,
 }
 
-/// Every property that must hold; the [`canary`], which must not, is no part.
+/// Every property that must hold; the [`fn@canary`], which must not, is no part.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "writeback",
