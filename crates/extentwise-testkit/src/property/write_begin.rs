@@ -362,14 +362,25 @@ impl Session {
         }
     }
 
-    /// A reader fills what is not there, then sees what the file holds.
+    /// A reader fills what is not there, then sees what the file holds. It learns
+    /// where blocks are; a folio read whole is uptodate as a whole (V2).
     fn read(&mut self, from: usize, to: usize) {
+        let stale = self.folio.next_stale(self.geometry.all());
+        let whole = to - from == self.model.len() && stale == Some(self.geometry.all());
         for block in from / BLOCK..to.div_ceil(BLOCK) {
-            if !self.is_uptodate(block) {
-                let span = block * BLOCK..(block + 1) * BLOCK;
-                self.device.read(block, &mut self.memory[span]);
+            if self.is_uptodate(block) {
+                continue;
+            }
+            let span = block * BLOCK..(block + 1) * BLOCK;
+            self.device.read(block, &mut self.memory[span]);
+            let known = device::flags_of(self.device.places[block]);
+            self.maps.replace(one(block), known);
+            if !whole {
                 self.folio.mark_uptodate(one(block));
             }
+        }
+        if whole {
+            self.folio.mark_folio_uptodate();
         }
         self.folio.promote_uptodate();
         self.check();

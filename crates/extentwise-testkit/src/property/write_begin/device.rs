@@ -1,7 +1,7 @@
 //! A file system of one folio's blocks over a device that holds old data.
 
 use extentwise_core::geometry::{FileOffset, FileRange};
-use extentwise_core::write::{Mapping, MappingKind};
+use extentwise_core::write::{Mapping, MappingFlags, MappingKind};
 
 use super::super::choice::Choices;
 
@@ -151,8 +151,22 @@ fn kind_of(place: Place) -> MappingKind {
     }
 }
 
+/// What a reader learns of a block.
+pub(super) fn flags_of(place: Place) -> MappingFlags {
+    match place {
+        Place::Hole => MappingFlags::empty(),
+        place => kind_of(place).flags().difference(MappingFlags::NEW),
+    }
+}
+
 pub(super) fn place(choices: &mut Choices<'_>) -> Place {
-    choices.one_of(&[Place::Data, Place::Hole, Place::Data, Place::Unwritten])
+    choices.one_of(&[
+        Place::Data,
+        Place::Hole,
+        Place::Data,
+        Place::Unwritten,
+        Place::Delayed,
+    ])
 }
 
 pub(super) fn plan(choices: &mut Choices<'_>) -> MapPlan {
