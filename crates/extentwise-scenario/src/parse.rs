@@ -61,7 +61,8 @@ impl Iterator for Scenarios<'_> {
     fn next(&mut self) -> Option<Item> {
         match &mut self.0 {
             Layout::Lines(lines) => {
-                let (index, line) = lines.find(|(_, line)| !line.trim().is_empty())?;
+                let (index, line) =
+                    lines.find(|(_, line)| !line.trim_matches(WHITE_SPACE).is_empty())?;
                 let line_number = index + 1;
                 let scenario = match serde_json::from_str(line) {
                     Ok(json) => Scenario::from_json(&json),
@@ -94,12 +95,18 @@ impl Iterator for Scenarios<'_> {
     }
 }
 
+/// What JSON takes for white space; other spaces of Unicode are a mistake in it.
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
 /// Whether the text is to be read as objects that span lines: its first line
 /// is only the beginning of a value. If that value does not become whole
 /// either, and another line looks like the start of an object, the first line
 /// is a broken one of JSON Lines.
 fn spans_lines(text: &str) -> bool {
-    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else {
+    let Some(first) = text
+        .lines()
+        .find(|line| !line.trim_matches(WHITE_SPACE).is_empty())
+    else {
         return false;
     };
     if !cut_short(first) {
@@ -122,7 +129,7 @@ fn cut_short(line: &str) -> bool {
 
 fn start_of_next(text: &str, offset: usize) -> usize {
     let rest = &text[offset..];
-    offset + (rest.len() - rest.trim_start().len())
+    offset + (rest.len() - rest.trim_start_matches(WHITE_SPACE).len())
 }
 
 /// `first_line` is the line of the text on which what was parsed starts.
@@ -152,6 +159,12 @@ mod tests {
     fn pretty() -> String {
         let value: serde_json::Value = serde_json::from_str(GOOD).unwrap();
         serde_json::to_string_pretty(&value).unwrap()
+    }
+
+    #[test]
+    fn white_space_that_json_does_not_know_is_blamed_on_its_own_line() {
+        assert_eq!(lines("\n{\n}\n\x0b\n\n"), [(2, false), (4, false)]);
+        assert_eq!(lines("[\n]\x0c\n"), [(1, false), (2, false)]);
     }
 
     #[test]
