@@ -178,10 +178,8 @@ impl ExtentBufferScenario {
 
     /// Checks every rule of the format; parsed and generated scenarios pass.
     pub fn check(&self) -> Result<(), Invalid> {
-        self.check_rules().map_err(|invalid| Invalid {
-            name: Some(self.name.clone()),
-            ..invalid
-        })
+        self.check_rules()
+            .map_err(|invalid| invalid.of_scenario(&self.name))
     }
 
     fn check_rules(&self) -> Result<(), Invalid> {

@@ -16,6 +16,14 @@ pub struct Invalid {
 }
 
 impl Invalid {
+    /// The same refusal, with the name of the scenario that it is about.
+    pub(crate) fn of_scenario(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
     pub(crate) fn new(key: impl fmt::Display, reason: impl Into<String>) -> Self {
         Self {
             name: None,
