@@ -1,0 +1,6 @@
+//! A page cache as a state machine that anybody can host.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;

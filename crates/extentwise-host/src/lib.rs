@@ -1,0 +1,3 @@
+//! Devices of an operating system below the engine.
+
+#![forbid(unsafe_code)]
