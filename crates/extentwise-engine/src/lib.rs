@@ -4,3 +4,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod mapping;
+
+pub use mapping::{ExtentKind, FileExtent, FileId, Identity, Mapping, PendingFile};
