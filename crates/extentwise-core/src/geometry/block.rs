@@ -105,7 +105,8 @@ impl BlockRange {
     }
 
     /// From `start` to `end`, empty at `start` where they cross.
-    pub(crate) const fn clamped(start: usize, end: usize) -> Self {
+    #[must_use]
+    pub const fn clamped(start: usize, end: usize) -> Self {
         Self {
             start,
             end: if end < start { start } else { end },

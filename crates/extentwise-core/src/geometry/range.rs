@@ -34,7 +34,7 @@ impl FileRange {
 
     /// From `start` to the later of `start` and `end`: empty where they cross.
     #[must_use]
-    pub(crate) const fn clamped(start: FileOffset, end: FileOffset) -> Self {
+    pub const fn clamped(start: FileOffset, end: FileOffset) -> Self {
         if start.get() <= end.get() {
             Self { start, end }
         } else {

@@ -1,0 +1,233 @@
+//! Syncs: what was dirty when one began becomes durable (C4, C8).
+//!
+//! Two rounds of writeback are enough. The first sends what is dirty and not in
+//! writeback. A block that was dirty *and* in writeback cannot be sent yet: when
+//! everything sent so far is done, a second round sends it. Whatever is dirtied
+//! later is not chased. Then: flush, so that the data comes before what points
+//! at it; persist the map.
+
+use alloc::vec::Vec;
+
+use extentwise_core::errseq::ErrorClass;
+use extentwise_core::geometry::{FileOffset, FileRange};
+use extentwise_core::ordered::OrderedId;
+use extentwise_device::WriteCache;
+
+use super::{Engine, HandleId, Io, WHOLE};
+use crate::folio::Owner;
+use crate::slab::Key;
+use crate::{Effect, Mapping, Memory, Refusal, SyncId};
+
+/// A sync under way.
+#[derive(Debug)]
+pub(super) struct Sync {
+    handle: HandleId,
+    file: Key,
+    range: FileRange,
+    phase: Phase,
+    /// Folios that the first round could not send whole.
+    again: Vec<FileOffset>,
+    /// The youngest ordered extent to wait for.
+    last: Option<OrderedId>,
+    /// The size when it began, and the errors of the file by then.
+    size: FileOffset,
+    failures: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for what was in writeback at the start, and for writers.
+    First,
+    /// Waiting for the second round.
+    Second,
+    /// The effect is under way.
+    Flushing,
+    Persisting,
+}
+
+impl Sync {
+    pub(super) fn is_of(&self, handle: HandleId) -> bool {
+        self.handle == handle
+    }
+}
+
+impl<M: Memory, P: Mapping> Engine<M, P> {
+    /// Begins to make durable what is dirty in the file now, and its size;
+    /// [`Effect::SyncEnded`] tells the end. What is dirtied later is not chased
+    /// (C4).
+    pub fn sync(&mut self, handle: HandleId) -> Result<SyncId, Refusal> {
+        self.sync_range(handle, WHOLE)
+    }
+
+    /// As [`sync`](Self::sync), for the folios that `range` meets.
+    pub fn sync_range(&mut self, handle: HandleId, range: FileRange) -> Result<SyncId, Refusal> {
+        self.reap();
+        let key = self.handle(handle)?.file;
+        let file = self.files.get(key).ok_or(Refusal::NotOpen)?;
+        let (size, failures) = (file.i_size, file.failures);
+        let dirty: Vec<(FileOffset, Key)> = file
+            .dirty
+            .range(..range.end())
+            .map(|(pos, key)| (*pos, *key))
+            .collect();
+        let again = dirty.into_iter().filter(|(_, folio)| {
+            self.folios.get(*folio).is_some_and(|folio| {
+                folio.geometry().range().overlap(range).is_some()
+                    && (matches!(folio.owner, Owner::Writer(_)) || folio.is_dirty_in_writeback())
+            })
+        });
+        let again = again.map(|(pos, _)| pos).collect();
+        self.write_back(key, range);
+        let sync = Sync {
+            handle,
+            file: key,
+            range,
+            phase: Phase::First,
+            again,
+            last: self.files.get(key).and_then(|file| file.last_ordered),
+            size,
+            failures,
+        };
+        let id = SyncId(self.new_number());
+        self.syncs.insert(id, sync);
+        self.counts.syncs = self.counts.syncs.saturating_add(1);
+        self.step_syncs();
+        Ok(id)
+    }
+
+    /// Takes every sync as far as it goes.
+    pub(super) fn step_syncs(&mut self) {
+        if self.syncs.is_empty() {
+            return;
+        }
+        let ids: Vec<SyncId> = self.syncs.keys().copied().collect();
+        for id in ids {
+            self.step_sync(id);
+        }
+    }
+
+    fn step_sync(&mut self, id: SyncId) {
+        while let Some(sync) = self.syncs.get(&id) {
+            let (key, range) = (sync.file, sync.range);
+            let Some(file) = self.files.get(key) else {
+                self.syncs.remove(&id);
+                return;
+            };
+            if file.is_in_flight(sync.last) {
+                return;
+            }
+            match sync.phase {
+                Phase::First => {
+                    if sync.again.iter().any(|pos| self.is_written_to(key, *pos)) {
+                        return;
+                    }
+                    if !sync.again.is_empty() {
+                        self.write_back(key, range);
+                    }
+                    let last = self.files.get(key).and_then(|file| file.last_ordered);
+                    if let Some(sync) = self.syncs.get_mut(&id) {
+                        if !core::mem::take(&mut sync.again).is_empty() {
+                            sync.last = last;
+                        }
+                        sync.phase = Phase::Second;
+                    }
+                }
+                Phase::Second => self.flush(id),
+                Phase::Flushing | Phase::Persisting => return,
+            }
+        }
+    }
+
+    /// Whether a writer holds the folio at `pos`.
+    fn is_written_to(&self, file: Key, pos: FileOffset) -> bool {
+        let key = self.files.get(file).and_then(|file| file.index.lookup(pos));
+        let folio = key.and_then(|key| self.folios.get(key));
+        folio.is_some_and(|folio| matches!(folio.owner, Owner::Writer(_)))
+    }
+
+    /// C8: the data before what points at it.
+    fn flush(&mut self, id: SyncId) {
+        let Some(sync) = self.syncs.get_mut(&id) else {
+            return;
+        };
+        sync.phase = Phase::Flushing;
+        let Some(file) = self.files.get_mut(sync.file) else {
+            return;
+        };
+        let needed = self.config.write_cache == WriteCache::Volatile && file.unflushed;
+        if !needed {
+            return self.persist(id);
+        }
+        file.unflushed = false;
+        let file = file.id;
+        let io = self.new_io(Io::Flush(id));
+        self.effects.push_back(Effect::Flush { io, file });
+    }
+
+    pub(super) fn complete_flush(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
+        match result {
+            Ok(()) => self.persist(id),
+            Err(class) => self.fail(id, class),
+        }
+    }
+
+    /// The map is made durable. All data that lies below the size of the start
+    /// is written: the rest of it is holes, so that size goes on record.
+    fn persist(&mut self, id: SyncId) {
+        let Some(sync) = self.syncs.get_mut(&id) else {
+            return;
+        };
+        sync.phase = Phase::Persisting;
+        let key = sync.file;
+        let Some(file) = self.files.get_mut(key) else {
+            return;
+        };
+        let before = file.recorded;
+        if sync.range == WHOLE && file.failures == sync.failures {
+            file.raise_recorded(sync.size.min(file.i_size));
+        }
+        let (file_id, recorded) = (file.id, file.recorded);
+        if recorded != before
+            && let Err(class) = self.mapping.set_size(file_id, recorded)
+        {
+            return self.fail(id, class);
+        }
+        let io = self.new_io(Io::Persist(id));
+        self.effects.push_back(Effect::Persist { io, file: file_id });
+    }
+
+    pub(super) fn complete_persist(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
+        match result {
+            Ok(()) => self.end_sync(id),
+            Err(class) => self.fail(id, class),
+        }
+    }
+
+    /// A flush or the map failed: every handle learns that (E1).
+    fn fail(&mut self, id: SyncId, class: ErrorClass) {
+        if let Some(sync) = self.syncs.get(&id) {
+            let key = sync.file;
+            self.note_failure(key, class);
+            if let Some(file) = self.files.get_mut(key) {
+                file.unflushed = true;
+            }
+        }
+        self.end_sync(id);
+    }
+
+    /// E2: the answer is whether anything failed since the handle's last report.
+    fn end_sync(&mut self, id: SyncId) {
+        let Some(sync) = self.syncs.remove(&id) else {
+            return;
+        };
+        let mut result = Ok(());
+        let mut cursor = self.handle_mut(sync.handle).map(|handle| handle.cursor);
+        if let (Some(cursor), Some(file)) = (&mut cursor, self.files.get(sync.file)) {
+            result = file.errors.check(cursor);
+        }
+        if let (Some(cursor), Some(handle)) = (cursor, self.handle_mut(sync.handle)) {
+            handle.cursor = cursor;
+        }
+        self.effects.push_back(Effect::SyncEnded { sync: id, result });
+    }
+}

@@ -1,0 +1,167 @@
+//! One file of the cache.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use extentwise_core::errseq::{ErrSeq, ErrSeqCursor, ErrorClass};
+use extentwise_core::geometry::{FileOffset, FileRange};
+use extentwise_core::ordered::{OrderedId, OrderedTable, TreeStore};
+
+use crate::index::FolioIndex;
+use crate::slab::Key;
+use crate::{Config, FileId};
+
+/// A file that the engine knows.
+///
+/// **Invariant**: `dirty` holds the folios with a dirty block, by their
+/// position; `recorded <= i_size`; `in_flight` names the ordered extents of
+/// `table`.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) id: FileId,
+    /// The size as users see it.
+    pub(crate) i_size: FileOffset,
+    /// The size on record (S4).
+    pub(crate) recorded: FileOffset,
+    /// What `recorded` would be without the barrier.
+    recorded_behind: FileOffset,
+    barrier: Option<Barrier>,
+    pub(crate) table: OrderedTable<TreeStore>,
+    pub(crate) in_flight: BTreeSet<OrderedId>,
+    /// The youngest ordered extent there was.
+    pub(crate) last_ordered: Option<OrderedId>,
+    /// The first error of each ordered extent that failed and is not over.
+    pub(crate) failing: BTreeMap<OrderedId, ErrorClass>,
+    pub(crate) index: FolioIndex,
+    pub(crate) dirty: BTreeMap<FileOffset, Key>,
+    pub(crate) dirty_bytes: u64,
+    /// When the oldest dirty data became dirty.
+    pub(crate) dirty_since_nanos: u64,
+    pub(crate) errors: ErrSeq,
+    /// Counts the errors recorded.
+    pub(crate) failures: u64,
+    /// Why the last attempt to write back failed; gone with the next success.
+    pub(crate) stalled: Option<ErrorClass>,
+    /// Why a write of zeros by the engine failed; nobody was told yet.
+    pub(crate) zeros_error: Option<ErrorClass>,
+    /// Something was written since the last flush.
+    pub(crate) unflushed: bool,
+    pub(crate) handles: u32,
+    pub(crate) writing: Stream,
+    pub(crate) reading: Stream,
+}
+
+/// Until this block is written, the recorded size stays: on the device it holds
+/// bytes from behind an old end of the file (V15).
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    block: FileOffset,
+    size: FileOffset,
+}
+
+/// How sequential a file is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stream {
+    next: u64,
+    len: u64,
+}
+
+impl Stream {
+    /// Notes a use of `range`; answers the bytes used in sequence up to there.
+    pub(crate) fn note(&mut self, range: FileRange) -> u64 {
+        let len = range.len().get();
+        self.len = if range.start().get() == self.next {
+            self.len.saturating_add(len)
+        } else {
+            len
+        };
+        self.next = range.end().get();
+        self.len
+    }
+}
+
+/// An open handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handle {
+    pub(crate) file: Key,
+    pub(crate) serial: u32,
+    pub(crate) cursor: ErrSeqCursor,
+    pub(crate) latched: Option<ErrorClass>,
+}
+
+impl File {
+    pub(crate) fn new(id: FileId, size: FileOffset, config: &Config) -> Self {
+        Self {
+            id,
+            i_size: size,
+            recorded: size,
+            recorded_behind: size,
+            barrier: None,
+            table: OrderedTable::new(config.block_size),
+            in_flight: BTreeSet::new(),
+            last_ordered: None,
+            failing: BTreeMap::new(),
+            index: FolioIndex::new(config.block_size.shift(), config.folio_bytes_max),
+            dirty: BTreeMap::new(),
+            dirty_bytes: 0,
+            dirty_since_nanos: 0,
+            errors: ErrSeq::new(),
+            failures: 0,
+            stalled: None,
+            zeros_error: None,
+            unflushed: false,
+            handles: 0,
+            writing: Stream::default(),
+            reading: Stream::default(),
+        }
+    }
+
+    /// Records that writeback failed (E1).
+    pub(crate) fn record_error(&mut self, class: ErrorClass) {
+        self.errors.record(class);
+        self.failures = self.failures.saturating_add(1);
+        self.stalled = Some(class);
+    }
+
+    /// Raises the recorded size to `size`, as far as the barrier lets it.
+    pub(crate) fn raise_recorded(&mut self, size: FileOffset) {
+        self.recorded_behind = self.recorded_behind.max(size);
+        let limit = self.barrier.map_or(FileOffset::MAX, |barrier| barrier.size);
+        let size = self.recorded_behind.min(limit).min(self.i_size);
+        self.recorded = self.recorded.max(size);
+    }
+
+    /// Holds the recorded size where it is until the block at `block` is
+    /// written.
+    pub(crate) fn raise_barrier(&mut self, block: FileOffset) {
+        self.barrier.get_or_insert(Barrier {
+            block,
+            size: self.recorded,
+        });
+    }
+
+    /// The bytes of `range` are written, or gone.
+    pub(crate) fn lower_barrier(&mut self, range: FileRange) {
+        if let Some(barrier) = self.barrier
+            && range.contains(barrier.block)
+        {
+            self.barrier = None;
+            self.raise_recorded(self.recorded_behind);
+        }
+    }
+
+    /// Cuts the file at `size`.
+    pub(crate) fn cut(&mut self, size: FileOffset) {
+        self.i_size = size;
+        self.recorded = self.recorded.min(size);
+        self.recorded_behind = self.recorded_behind.min(size);
+        self.barrier = self.barrier.filter(|barrier| barrier.block < size);
+    }
+
+    /// Whether an ordered extent as old as `last`, or older, is under way.
+    pub(crate) fn is_in_flight(&self, last: Option<OrderedId>) -> bool {
+        let Some(last) = last else {
+            return false;
+        };
+        self.in_flight.first().is_some_and(|first| *first <= last)
+    }
+}
