@@ -183,15 +183,48 @@ mod tests {
         assert_eq!(sound.check(), Ok(()));
         let zero = LenBytes::ZERO;
         let cases = [
-            ("folio_bytes_max", Config { folio_bytes_max: LenBytes::new(6000), ..sound }),
-            ("folio_bytes_max", Config { folio_bytes_max: LenBytes::new(1 << 63), ..sound }),
-            ("cache_bytes_max", Config { cache_bytes_max: zero, ..sound }),
-            ("extent_bytes_max", Config { extent_bytes_max: LenBytes::new(4097), ..sound }),
+            (
+                "folio_bytes_max",
+                Config {
+                    folio_bytes_max: LenBytes::new(6000),
+                    ..sound
+                },
+            ),
+            (
+                "folio_bytes_max",
+                Config {
+                    folio_bytes_max: LenBytes::new(1 << 63),
+                    ..sound
+                },
+            ),
+            (
+                "cache_bytes_max",
+                Config {
+                    cache_bytes_max: zero,
+                    ..sound
+                },
+            ),
+            (
+                "extent_bytes_max",
+                Config {
+                    extent_bytes_max: LenBytes::new(4097),
+                    ..sound
+                },
+            ),
             ("dirty_bytes_max", sound.with_dirty_bytes(zero)),
-            ("file_dirty_bytes_max", Config { file_dirty_bytes_max: zero, ..sound }),
+            (
+                "file_dirty_bytes_max",
+                Config {
+                    file_dirty_bytes_max: zero,
+                    ..sound
+                },
+            ),
             (
                 "dirty_bytes_background",
-                Config { dirty_bytes_background: LenBytes::MAX, ..sound },
+                Config {
+                    dirty_bytes_background: LenBytes::MAX,
+                    ..sound
+                },
             ),
         ];
         for (name, config) in cases {

@@ -294,19 +294,13 @@ where
                 let result = self.device_read(io, file, disk);
                 self.engine.complete(io, result.map_err(DeviceError::class));
             }
-            Effect::Write {
-                io,
-                file,
-                disk,
-                valid_len,
-                ..
-            } => {
-                let result = self.device_write(io, file, disk, valid_len);
+            Effect::Write { io, file, disk, .. } => {
+                let result = self.device_write(io, file, disk);
                 self.engine.complete(io, result.map_err(DeviceError::class));
             }
             Effect::Flush { io, file } => {
                 self.transfers.flushes += 1;
-                let result = self.host.device(file).and_then(|device| device.flush());
+                let result = self.host.device(file).and_then(Device::flush);
                 self.engine.complete(io, result.map_err(DeviceError::class));
             }
             Effect::Persist { io, file } => {
@@ -337,25 +331,20 @@ where
         Ok(())
     }
 
-    /// Writes the valid bytes of a bio, up to the device's logical block.
+    /// Writes a whole bio: the zeros behind the end of the file too, for the
+    /// device may hold other bytes there (V15).
     fn device_write(
         &mut self,
         io: IoId,
         file: FileId,
         disk: crate::DiskByte,
-        valid_len: LenBytes,
     ) -> Result<(), DeviceError> {
         let device = self.host.device(file)?;
-        let unit = u64::from(device.geometry().logical_block());
-        let len = valid_len.get().next_multiple_of(unit);
-        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut slices: Vec<&[u8]> = Vec::new();
-        for (bytes, place) in self.engine.write_source(io) {
-            let slice = bytes.as_ref().get(place).unwrap_or_default();
-            let slice = slice.get(..left.min(slice.len())).unwrap_or_default();
-            left -= slice.len();
-            slices.push(slice);
-        }
+        let slices: Vec<&[u8]> = self
+            .engine
+            .write_source(io)
+            .map(|(bytes, place)| bytes.as_ref().get(place).unwrap_or_default())
+            .collect();
         let done = write_all(device, disk, &slices)?;
         self.transfers.writes += done.calls;
         self.transfers.write_bytes += done.bytes.get();

@@ -53,8 +53,8 @@ pub enum Effect {
         disk: DiskByte,
         /// How many bytes; a multiple of the block size.
         len: LenBytes,
-        /// How many of them are the file's: what follows only fills the last
-        /// block, and may be left out on a device of bytes (S4).
+        /// How many of them are the file's: what follows are zeros that fill
+        /// the last block (S4).
         valid_len: LenBytes,
     },
     /// Flush the device of `file`: its writes come before what points at them

@@ -47,7 +47,11 @@ impl FolioIndex {
 
     /// The folio that holds `at`.
     #[inline]
-    pub(crate) fn find(&mut self, at: FileOffset, range_of: impl Fn(Key) -> FileRange) -> Option<Key> {
+    pub(crate) fn find(
+        &mut self,
+        at: FileOffset,
+        range_of: impl Fn(Key) -> FileRange,
+    ) -> Option<Key> {
         if let Some((range, key)) = self.last
             && range.contains(at)
         {
@@ -71,7 +75,10 @@ impl FolioIndex {
 
     /// Whether no folio holds any byte of `range`, which lies in one region.
     pub(crate) fn is_free(&self, range: FileRange) -> bool {
-        match self.regions.get(&(range.start().get() >> self.region_shift)) {
+        match self
+            .regions
+            .get(&(range.start().get() >> self.region_shift))
+        {
             None => true,
             Some(Region::Whole(_)) => false,
             Some(Region::Parts(keys, _)) => keys
@@ -183,7 +190,12 @@ mod tests {
     #[test]
     fn folios_of_all_sizes_are_found_at_each_of_their_blocks() {
         let mut index = FolioIndex::new(9, LenBytes::new(4096));
-        let folios = [folio(0, 512), folio(1024, 1024), folio(4096, 4096), folio(1 << 40, 2048)];
+        let folios = [
+            folio(0, 512),
+            folio(1024, 1024),
+            folio(4096, 4096),
+            folio(1 << 40, 2048),
+        ];
         for (key, geometry) in (0..).zip(folios) {
             assert!(index.is_free(geometry.range()));
             index.insert(geometry, key);
@@ -191,8 +203,14 @@ mod tests {
         }
         let found = |at: u64| index.lookup(FileOffset::new(at));
         assert_eq!((found(0), found(511), found(512)), (Some(0), Some(0), None));
-        assert_eq!((found(1024), found(2047), found(2048)), (Some(1), Some(1), None));
-        assert_eq!((found(4096), found(8191), found(8192)), (Some(2), Some(2), None));
+        assert_eq!(
+            (found(1024), found(2047), found(2048)),
+            (Some(1), Some(1), None)
+        );
+        assert_eq!(
+            (found(4096), found(8191), found(8192)),
+            (Some(2), Some(2), None)
+        );
         assert_eq!(found((1 << 40) + 2047), Some(3));
         let mut seen = vec![];
         index.visit(range(511, u64::MAX), |key| seen.push(key));

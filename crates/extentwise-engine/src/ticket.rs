@@ -180,7 +180,9 @@ impl Tickets {
 
     /// Whether the work of a slot has no ticket.
     pub(crate) fn is_disowned(&self, slot: Key) -> bool {
-        self.works.get(slot).is_some_and(|work| work.token.is_none())
+        self.works
+            .get(slot)
+            .is_some_and(|work| work.token.is_none())
     }
 
     /// The first slot whose ticket was dropped.

@@ -195,7 +195,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if folio.state.invalidate(range).is_err() {
             return;
         }
-        folio.maps.replace(blocks, extentwise_core::write::MappingFlags::empty());
+        folio
+            .maps
+            .replace(blocks, extentwise_core::write::MappingFlags::empty());
         folio.failed.clear(blocks);
         let after = folio.dirty_in(blocks);
         self.unreserve(key, blocks);

@@ -1,7 +1,7 @@
 //! Counting the cache, and checking that its parts agree.
 
-use alloc::string::String;
 use alloc::format;
+use alloc::string::String;
 
 use extentwise_core::geometry::{BlockIndex, LenBytes};
 
@@ -101,7 +101,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             ));
         }
         if cached != self.cached_bytes || cached != self.count_blocks().total().get() {
-            return Err(format!("cached bytes: {cached}, noted {}", self.cached_bytes));
+            return Err(format!(
+                "cached bytes: {cached}, noted {}",
+                self.cached_bytes
+            ));
         }
         for (_, file) in self.files.iter() {
             if file.recorded > file.i_size {

@@ -65,15 +65,14 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     /// (C2).
     pub fn open(&mut self, id: FileId, size: FileOffset) -> Result<HandleId, Refusal> {
         self.reap();
-        let key = match self.by_id.get(&id) {
-            Some(key) => *key,
-            None => {
-                let file = File::new(id, size, &self.config);
-                let full = Refusal::Failed(ErrorClass::NoMemory);
-                let key = self.files.insert(file).map_err(|_| full)?;
-                self.by_id.insert(id, key);
-                key
-            }
+        let full = Refusal::Failed(ErrorClass::NoMemory);
+        let key = if let Some(key) = self.by_id.get(&id) {
+            *key
+        } else {
+            let file = File::new(id, size, &self.config);
+            let key = self.files.insert(file).map_err(|_| full)?;
+            self.by_id.insert(id, key);
+            key
         };
         let file = self.files.get_mut(key).ok_or(Refusal::NotOpen)?;
         self.serials = self.serials.wrapping_add(1);
@@ -83,7 +82,6 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             cursor: file.errors.open(),
             latched: None,
         };
-        let full = Refusal::Failed(ErrorClass::NoMemory);
         let slot = self.handles.insert(handle).map_err(|_| full)?;
         file.handles = file.handles.saturating_add(1);
         Ok(HandleId {

@@ -65,7 +65,13 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         }
         self.zero_in_block(key, part(start, first))?;
         self.zero_in_block(key, part(last, end))?;
-        self.cut_out(key, whole)
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let id = self.files.get(key).ok_or(Refusal::NotOpen)?.id;
+        self.mapping.punch(id, whole).map_err(Refusal::Failed)?;
+        self.forget_range(key, whole);
+        Ok(())
     }
 
     fn truncate(&mut self, key: Key, size: FileOffset) -> Result<(), Refusal> {
@@ -79,7 +85,12 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if !self.may_forget(key, held) {
             return Err(self.busy());
         }
-        self.cut_out(key, FileRange::clamped(kept, held.end()))?;
+        let behind = FileRange::clamped(kept, held.end());
+        let id = self.files.get(key).ok_or(Refusal::NotOpen)?.id;
+        self.mapping
+            .truncate(id, size, behind)
+            .map_err(Refusal::Failed)?;
+        self.forget_range(key, behind);
         let file = self.files.get_mut(key).ok_or(Refusal::NotOpen)?;
         file.cut(size);
         let (id, recorded) = (file.id, file.recorded);
@@ -103,19 +114,13 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         Ok(())
     }
 
-    /// Takes whole blocks out of the map and the cache.
-    fn cut_out(&mut self, key: Key, range: FileRange) -> Result<(), Refusal> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let id = self.files.get(key).ok_or(Refusal::NotOpen)?.id;
-        self.mapping.punch(id, range).map_err(Refusal::Failed)?;
+    /// Takes whole blocks out of the cache.
+    fn forget_range(&mut self, key: Key, range: FileRange) {
         for folio in self.folios_in(key, range) {
             self.forget_blocks(folio, range);
-            let whole = self
-                .folios
-                .get(folio)
-                .is_some_and(|folio| range.covers(folio.geometry().range()) && folio.is_evictable());
+            let whole = self.folios.get(folio).is_some_and(|folio| {
+                range.covers(folio.geometry().range()) && folio.is_evictable()
+            });
             if whole {
                 self.drop_folio(folio);
             }
@@ -124,7 +129,6 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             file.lower_barrier(range);
         }
         self.wake();
-        Ok(())
     }
 
     /// Before the file grows over a gap to `range`: what lies between its end

@@ -193,7 +193,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return self.fail(id, class);
         }
         let io = self.new_io(Io::Persist(id));
-        self.effects.push_back(Effect::Persist { io, file: file_id });
+        self.effects
+            .push_back(Effect::Persist { io, file: file_id });
     }
 
     pub(super) fn complete_persist(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
@@ -228,6 +229,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if let (Some(cursor), Some(handle)) = (cursor, self.handle_mut(sync.handle)) {
             handle.cursor = cursor;
         }
-        self.effects.push_back(Effect::SyncEnded { sync: id, result });
+        self.effects
+            .push_back(Effect::SyncEnded { sync: id, result });
     }
 }

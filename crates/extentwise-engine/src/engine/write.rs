@@ -263,10 +263,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             let after = folio.dirty_in(blocks);
             match ask {
                 Ask::Map(block) => {
-                    let asked = folio.geometry().bytes_of(BlockRange::clamped(
-                        block.get(),
-                        blocks.end().get(),
-                    ));
+                    let asked = folio
+                        .geometry()
+                        .bytes_of(BlockRange::clamped(block.get(), blocks.end().get()));
                     let answer = match self.files.get(file) {
                         Some(file) => self.mapping.map(file.id, asked).map(answer_of),
                         None => Err(ErrorClass::Io),

@@ -15,7 +15,7 @@ use extentwise_core::writeback::{
 
 use super::{Engine, Io, WHOLE, front};
 use crate::config::ErrorPolicy;
-use crate::folio::{Owner, Words};
+use crate::folio::{Folio, Owner, Words};
 use crate::slab::Key;
 use crate::{Effect, Loss, Mapping, Memory};
 
@@ -124,7 +124,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let below_size = FileRange::clamped(FileOffset::ZERO, eof);
         let mut runs: Vec<FileRange> = Vec::new();
         for Planned { key, submit, .. } in planned.iter() {
-            let Some(geometry) = self.folios.get(*key).map(|folio| folio.geometry()) else {
+            let Some(geometry) = self.folios.get(*key).map(Folio::geometry) else {
                 continue;
             };
             for run in submit.runs(geometry.all()) {
@@ -193,7 +193,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         class: ErrorClass,
     ) {
         for folio in planned {
-            let Some(geometry) = self.folios.get(folio.key).map(|folio| folio.geometry()) else {
+            let Some(geometry) = self.folios.get(folio.key).map(Folio::geometry) else {
                 continue;
             };
             for range in failed {
@@ -319,8 +319,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return;
         };
         file.unflushed = true;
-        let (id, disk, len, valid_len) =
-            (file.id, bio.disk_bytenr(), bio.len(), bio.valid_len());
+        let (id, disk, len, valid_len) = (file.id, bio.disk_bytenr(), bio.len(), bio.valid_len());
         self.counts.bios = self.counts.bios.saturating_add(1);
         self.counts.bio_bytes = self.counts.bio_bytes.saturating_add(len.get());
         let io = self.new_io(Io::Bio(key, bio, self.now_nanos));

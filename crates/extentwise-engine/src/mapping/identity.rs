@@ -23,8 +23,9 @@ pub struct Identity {
 struct Flat {
     /// Behind the last byte that the device holds.
     disk_end: u64,
-    /// Size on record.
-    size: u64,
+    /// How long the device is to be: the size on record, or more where data
+    /// behind it was written.
+    len: u64,
     /// Holes, by their start: not carried out yet, apart from each other.
     holes: BTreeMap<u64, u64>,
     /// Holes under an ordered extent: not to be carried out while it writes.
@@ -54,7 +55,7 @@ impl Identity {
     pub fn add(&mut self, file: FileId, size: FileOffset) {
         let flat = Flat {
             disk_end: size.get(),
-            size: size.get(),
+            len: size.get(),
             ..Flat::default()
         };
         self.files.insert(file, flat);
@@ -77,7 +78,7 @@ impl Identity {
         let punch = punch.filter_map(|(start, end)| range(start, end));
         Some(PendingFile {
             punch: punch.collect(),
-            size: FileOffset::new(flat.size),
+            size: FileOffset::new(flat.len),
         })
     }
 
@@ -159,12 +160,17 @@ impl Mapping for Identity {
         let (start, end) = (extent.range().start().get(), extent.range().end().get());
         let covered = cut(&mut flat.covered, start, end);
         if extent.flags().contains(OrderedFlags::IO_ERROR) {
+            flat.changed = true;
             for (start, end) in covered {
                 flat.add_hole(start, end);
             }
             return Ok(());
         }
         let kept = start.saturating_add(extent.truncated_len().get());
+        let valid_end = extent.recorded_size(FileOffset::ZERO, FileOffset::new(kept));
+        flat.set_len(flat.len.max(valid_end.get()));
+        // Whole blocks were written: the device is longer than the file now.
+        flat.changed |= valid_end.get() < kept;
         if kept > flat.disk_end {
             // Between the old end and the extent the device may hold anything,
             // such as the bytes of a failed write: a hole, in the map's words.
@@ -181,15 +187,31 @@ impl Mapping for Identity {
         Ok(())
     }
 
+    fn truncate(
+        &mut self,
+        file: FileId,
+        size: FileOffset,
+        behind: FileRange,
+    ) -> Result<(), ErrorClass> {
+        self.punch(file, behind)?;
+        let flat = self.file(file)?;
+        flat.set_len(flat.len.min(size.get()));
+        Ok(())
+    }
+
     fn set_size(&mut self, file: FileId, size: FileOffset) -> Result<(), ErrorClass> {
         let flat = self.file(file)?;
-        flat.changed |= flat.size != size.get();
-        flat.size = size.get();
+        flat.set_len(flat.len.max(size.get()));
         Ok(())
     }
 }
 
 impl Flat {
+    fn set_len(&mut self, len: u64) {
+        self.changed |= len != self.len;
+        self.len = len;
+    }
+
     /// Makes `[start, end)` a hole; nothing where they cross.
     fn add_hole(&mut self, start: u64, end: u64) {
         if start >= end {

@@ -86,7 +86,21 @@ pub trait Mapping {
     /// Makes `range` a hole and gives its space back.
     fn punch(&mut self, file: FileId, range: FileRange) -> Result<(), ErrorClass>;
 
+    /// The file was cut at `size`: `behind`, the whole blocks from there to the
+    /// end of all files, becomes a hole. The size on record follows by
+    /// [`set_size`](Self::set_size).
+    fn truncate(
+        &mut self,
+        file: FileId,
+        size: FileOffset,
+        behind: FileRange,
+    ) -> Result<(), ErrorClass> {
+        let _ = size;
+        self.punch(file, behind)
+    }
+
     /// The size that the file has on record from now on (S4); smaller than
-    /// before only after a truncate, which punches what lies behind.
+    /// before only after a truncate. Data may lie behind it that is not counted
+    /// yet.
     fn set_size(&mut self, file: FileId, size: FileOffset) -> Result<(), ErrorClass>;
 }
