@@ -8,6 +8,7 @@
 //! An embedder who swaps a part of the core (a table of ordered extents, a list
 //! of segments) can run the same bodies over bytes of its own.
 
+pub mod conformance;
 pub mod device;
 pub mod property;
 pub mod seed;
