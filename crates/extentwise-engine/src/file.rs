@@ -66,16 +66,20 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Notes a use of `range`; answers the bytes used in sequence up to there.
-    pub(crate) fn note(&mut self, range: FileRange) -> u64 {
+    /// The bytes used in sequence up to the end of `range`, if it is used next.
+    pub(crate) fn run_to(&self, range: FileRange) -> u64 {
         let len = range.len().get();
-        self.len = if range.start().get() == self.next {
+        if range.start().get() == self.next {
             self.len.saturating_add(len)
         } else {
             len
-        };
+        }
+    }
+
+    /// Notes a use of `range`.
+    pub(crate) fn note(&mut self, range: FileRange) {
+        self.len = self.run_to(range);
         self.next = range.end().get();
-        self.len
     }
 }
 

@@ -80,8 +80,13 @@ pub(crate) enum WorkKind {
     Write(BufferedWrite<ErrorClass>),
     /// A write of zeros by the engine, below the size.
     Zeros(BufferedWrite<ErrorClass>),
-    /// A read; whether a fill was begun for it.
-    Read(bool),
+    /// A read.
+    Read {
+        /// It goes on where the last ended.
+        ahead: bool,
+        /// A fill was begun for it.
+        filled: bool,
+    },
     /// A write that is over, with the bytes committed; its ticket is still held.
     Over(LenBytes),
 }

@@ -48,7 +48,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return Ok(key);
         }
         let block = self.config.block_size.bytes();
+        // One folio takes a quarter of the cache at the most.
+        let quarter = (self.config.cache_bytes_max.get() / 4).max(1);
         let max = self.config.folio_bytes_max.get();
+        let max = max.min(1 << quarter.ilog2()).max(block);
         let mut size = wish.clamp(1, max).next_power_of_two().clamp(block, max);
         loop {
             let pos = FileOffset::new(at.get() & !(size - 1));
@@ -58,6 +61,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 Ok(geometry) if self.is_free(file, geometry) => {
                     match self.make_folio(file, geometry) {
                         Err(Refusal::Busy) if smaller => {}
+                        Err(Refusal::Busy) => return Err(self.out_of_room(file)),
                         made => return made,
                     }
                 }
@@ -80,7 +84,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     fn make_folio(&mut self, file: Key, geometry: FolioGeometry) -> Result<Key, Refusal> {
         let size = geometry.size().get();
         if !self.make_room(size) {
-            return Err(self.out_of_room(file));
+            return Err(Refusal::Busy);
         }
         let no_memory = Refusal::Failed(ErrorClass::NoMemory);
         let len = usize::try_from(size).map_err(|_| no_memory)?;

@@ -24,23 +24,30 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(range) = range.overlap(inside) else {
             return Ok(None);
         };
-        let run = file.reading.note(range);
-        // Twice what was read in sequence is read ahead, but not past the end.
+        let (len, run) = (range.len().get(), file.reading.run_to(range));
+        // Who reads in sequence gets twice that ahead, but not past the end.
+        let ahead = run > len;
         let left = file.i_size.distance_from(range.start()).get();
-        let wish = run.saturating_mul(2).min(left.next_power_of_two());
-        let wish = if run > range.len().get() {
-            wish.max(range.len().get())
+        let wish = if ahead {
+            run.saturating_mul(2).min(left.next_power_of_two()).max(len)
         } else {
-            range.len().get()
+            len
         };
         let folio = self.bring_in(key, range.start(), wish)?;
         let Some(state) = self.folios.get_mut(folio) else {
             return Err(Refusal::Failed(ErrorClass::Io));
         };
         let range = state.geometry().range().overlap(range).unwrap_or(range);
+        if let Some(file) = self.files.get_mut(key) {
+            file.reading.note(range);
+        }
+        let kind = WorkKind::Read {
+            ahead,
+            filled: false,
+        };
         let ticket = self
             .tickets
-            .add((key, folio), range, WorkKind::Read(false))
+            .add((key, folio), range, kind)
             .ok_or(Refusal::Failed(ErrorClass::NoMemory))?;
         state.readers = state.readers.saturating_add(1);
         self.advance_read(ticket.slot);
@@ -88,7 +95,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(work) = self.tickets.get_mut(slot) else {
             return;
         };
-        let (WorkKind::Read(filled), TicketState::Pending) = (&mut work.kind, work.state) else {
+        let (WorkKind::Read { ahead, filled }, TicketState::Pending) = (&mut work.kind, work.state)
+        else {
             return;
         };
         let Some(folio) = self.folios.get_mut(work.folio) else {
@@ -108,8 +116,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return;
         }
         *filled = true;
-        let key = work.folio;
-        self.fill(key, blocks);
+        let (key, ahead) = (work.folio, *ahead);
+        self.fill(key, blocks, ahead);
         // Holes are there at once.
         if let (Some(work), Some(folio)) = (self.tickets.get_mut(slot), self.folios.get(key))
             && folio.state.is_run_uptodate(blocks)
@@ -118,9 +126,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         }
     }
 
-    /// Brings the stale blocks of a folio in, from the first of `blocks` to the
-    /// folio's end or the file's: zeros for holes at once, data from the device.
-    fn fill(&mut self, key: Key, blocks: BlockRange) {
+    /// Brings in the stale ones of `blocks`, and, if `ahead`, those behind them to
+    /// the end of the folio or the file: zeros for holes at once, data from the
+    /// device.
+    fn fill(&mut self, key: Key, blocks: BlockRange, ahead: bool) {
         let Some(folio) = self.folios.get_mut(key) else {
             return;
         };
@@ -130,8 +139,12 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         folio.fill_error = None;
         let (id, geometry) = (file.id, folio.geometry());
         let below_size = FileRange::clamped(FileOffset::ZERO, file.i_size);
-        let end = geometry.blocks_meeting(below_size).end();
-        let mut rest = BlockRange::clamped(blocks.start().get(), end.max(blocks.end()).get());
+        let end = if ahead {
+            geometry.blocks_meeting(below_size).end().max(blocks.end())
+        } else {
+            blocks.end()
+        };
+        let mut rest = BlockRange::clamped(blocks.start().get(), end.get());
         let mut reads = 0_u32;
         while let Some(folio) = self.folios.get_mut(key)
             && let Some(stale) = folio.state.next_stale(rest)

@@ -35,13 +35,19 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if range.is_empty() || range.end() > SIZE_MAX {
             return Err(Refusal::Range(range));
         }
-        self.throttle(key)?;
+        let room = self.throttle(key)?;
+        let range = self.in_room(range, room);
         let file = self.files.get(key).ok_or(Refusal::NotOpen)?;
         if range.start() > file.i_size {
             self.grow_gap(key, range)?;
         }
-        let folio = self.folio_for_write(key, range)?;
+        let file = self.files.get(key).ok_or(Refusal::NotOpen)?;
+        let wish = file.writing.run_to(range).max(range.len().get());
+        let folio = self.bring_in(key, range.start(), wish)?;
         let (range, write) = self.begin_write(folio, range)?;
+        if let Some(file) = self.files.get_mut(key) {
+            file.writing.note(range);
+        }
         let kind = WorkKind::Write(write);
         let ticket = self.tickets.add((key, folio), range, kind);
         let ticket = ticket.ok_or(Refusal::Failed(ErrorClass::NoMemory))?;
@@ -116,7 +122,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 return;
             };
             match (&work.kind, work.state) {
-                (WorkKind::Read(_), _) => self.unpin(work.folio),
+                (WorkKind::Read { .. }, _) => self.unpin(work.folio),
                 (WorkKind::Write(_), TicketState::Ready) => {
                     self.end_write(slot, LenBytes::ZERO);
                 }
@@ -174,14 +180,21 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             .map_or(Ok(()), |class| Err(Refusal::Failed(class)))
     }
 
-    /// Holds writers back while too much is dirty (C5).
-    fn throttle(&mut self, file: Key) -> Result<(), Refusal> {
+    /// Holds writers back while too much is dirty; answers how many bytes more
+    /// may become dirty (C5).
+    fn throttle(&mut self, file: Key) -> Result<u64, Refusal> {
         let config = &self.config;
         let of_file = self.files.get(file).ok_or(Refusal::NotOpen)?;
-        let over = self.dirty_bytes >= config.dirty_bytes_max.get();
-        if !over && of_file.dirty_bytes < config.file_dirty_bytes_max.get() {
-            return Ok(());
+        let room = config
+            .dirty_bytes_max
+            .get()
+            .saturating_sub(self.dirty_bytes);
+        let own = config.file_dirty_bytes_max.get();
+        let own = own.saturating_sub(of_file.dirty_bytes);
+        if room > 0 && own > 0 {
+            return Ok(room.min(own));
         }
+        let over = room == 0;
         let stalled = of_file.stalled;
         if over {
             self.write_back_all();
@@ -195,11 +208,13 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         }
     }
 
-    fn folio_for_write(&mut self, file: Key, range: FileRange) -> Result<Key, Refusal> {
-        let stream = self.files.get_mut(file).ok_or(Refusal::NotOpen)?;
-        let run = stream.writing.note(range);
-        let wish = run.max(range.len().get());
-        self.bring_in(file, range.start(), wish)
+    /// The front of `range` that may become dirty within `room` bytes, and at
+    /// least the part in its first block.
+    fn in_room(&self, range: FileRange, room: u64) -> FileRange {
+        let block = self.config.block_size;
+        let start = block.floor(range.start().get());
+        let end = start.saturating_add(block.floor(room).max(block.bytes()));
+        FileRange::clamped(range.start(), range.end().min(FileOffset::new(end)))
     }
 
     /// Cuts `range` to the folio, reserves its space and begins its walk.

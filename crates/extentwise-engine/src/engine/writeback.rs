@@ -168,7 +168,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let range = range.filter(|range| range.start() == asked.start() && asked.covers(*range));
         let inserted = range.and_then(|range| Some((range, file.table.insert(new).ok()?)));
         let Some((range, id)) = inserted else {
-            // Not what was asked, or it overlaps: nobody can finish it.
+            // Not what was asked, or it overlaps: nobody could finish it.
+            self.mapping.give_back(file.id, new);
             return Err(ErrorClass::Io);
         };
         file.in_flight.insert(id);

@@ -73,6 +73,12 @@ pub trait Mapping {
     /// for as many bytes as it covers.
     fn allocate(&mut self, file: FileId, range: FileRange) -> Result<NewOrdered, ErrorClass>;
 
+    /// Takes back a place that was allocated and cannot be used, for it is not
+    /// what was asked.
+    fn give_back(&mut self, file: FileId, unused: NewOrdered) {
+        let _ = (file, unused);
+    }
+
     /// Learns what became of an ordered extent: what to record, what space to
     /// give back (O5). `extent.flags()` says whether it failed. An error counts
     /// as a failure of the extent: its data is not recorded.
