@@ -56,15 +56,9 @@ impl<R: ReadAt> Image<R> {
             wanted: Some(kind::CHUNK_ITEM),
             ..Pass::default()
         };
-        let mut walk = Walk {
-            reader: &reader,
-            superblock: &superblock,
-            chunks: &chunks,
-            pool,
-            progress: Progress::new(limits, bad),
-            watch: &mut |_| {},
-            scratch: Vec::new(),
-        };
+        let image = (&reader, &superblock, &chunks);
+        let mut watch = |_| {};
+        let mut walk = Walk::new(image, pool, Progress::new(limits, bad), &mut watch);
         let root = superblock.chunk_root;
         let mut chunk_tree = walk_tree(&mut walk, objectid::CHUNK_TREE, 0, root, &mut pass);
         let mut progress = walk.progress;
@@ -96,15 +90,8 @@ impl<R: ReadAt> Image<R> {
     /// Walks every tree and verifies every block. `watch` is told how many
     /// blocks were found sound so far.
     pub fn check<P: BlockPool>(&self, pool: &mut P, watch: &mut dyn FnMut(u64)) -> Report {
-        let mut walk = Walk {
-            reader: &self.reader,
-            superblock: &self.superblock,
-            chunks: &self.chunks,
-            pool,
-            progress: self.progress.clone(),
-            watch,
-            scratch: Vec::new(),
-        };
+        let image = (&self.reader, &self.superblock, &self.chunks);
+        let mut walk = Walk::new(image, pool, self.progress.clone(), watch);
         let mut trees = Vec::new();
         let stopped = self.all_trees(&mut walk, &mut trees).err();
         Report {

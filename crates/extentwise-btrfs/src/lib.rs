@@ -19,6 +19,7 @@
 //! assert_eq!(error.to_string(), "no superblock; at 65536: the magic is missing");
 //! ```
 
+mod ahead;
 mod chunk;
 mod csum;
 mod disk;

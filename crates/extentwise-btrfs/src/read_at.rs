@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// An image that is read at byte offsets, and never written.
@@ -15,9 +14,11 @@ pub trait ReadAt {
     /// ends before.
     fn read_exact_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Says that these bytes are wanted soon. A hint: doing nothing is fine.
-    fn will_need(&self, range: Range<u64>) {
-        let _ = range;
+    /// The same, for one of several copies by its number. Copies are read in
+    /// turns, each in order; who reads ahead may want to tell them apart.
+    fn read_mirror_at(&self, mirror: u32, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let _ = mirror;
+        self.read_exact_at(offset, into)
     }
 }
 
@@ -30,8 +31,8 @@ impl<R: ReadAt + ?Sized> ReadAt for &R {
         (**self).read_exact_at(offset, into)
     }
 
-    fn will_need(&self, range: Range<u64>) {
-        (**self).will_need(range);
+    fn read_mirror_at(&self, mirror: u32, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        (**self).read_mirror_at(mirror, offset, into)
     }
 }
 
@@ -64,6 +65,9 @@ impl ReadAt for Vec<u8> {
 #[derive(Debug)]
 pub struct ImageFile {
     file: File,
+    /// Opened once more, for even mirrors: the kernel reads ahead of one place in
+    /// each open file.
+    twin: File,
     len_bytes: u64,
 }
 
@@ -78,9 +82,14 @@ impl ImageFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let mut file = File::open(path)?;
+        let twin = reopen(&file, path)?;
         // The end by seeking, since block devices show no length otherwise.
         let len_bytes = file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, len_bytes })
+        Ok(Self {
+            file,
+            twin,
+            len_bytes,
+        })
     }
 }
 
@@ -93,13 +102,25 @@ impl ReadAt for ImageFile {
         self.file.read_exact_at(into, offset)
     }
 
-    fn will_need(&self, range: Range<u64>) {
-        let len = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
-        // A length of zero would mean the whole rest of the file.
-        if len.is_some() {
-            let advice = rustix::fs::Advice::WillNeed;
-            let _ = rustix::fs::fadvise(&self.file, range.start, len, advice);
-        }
+    fn read_mirror_at(&self, mirror: u32, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let file = if mirror.is_multiple_of(2) {
+            &self.twin
+        } else {
+            &self.file
+        };
+        file.read_exact_at(into, offset)
+    }
+}
+
+/// The same file opened once more; if the path leads elsewhere by now, the same
+/// open file.
+fn reopen(file: &File, path: &Path) -> io::Result<File> {
+    let identity = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));
+    let twin = File::open(path)?;
+    if identity(&twin)? == identity(file)? {
+        Ok(twin)
+    } else {
+        file.try_clone()
     }
 }
 
@@ -119,6 +140,28 @@ mod tests {
         let mut into = [0; 10];
         image.read_exact_at(0, &mut into).unwrap();
         assert_eq!(into, [7; 10]);
+    }
+
+    #[test]
+    fn every_mirror_is_read_from_the_file_that_was_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["image", "other"].map(|name| folder.path().join(name));
+        std::fs::write(&path, "bytes").unwrap();
+        std::fs::write(&other, "OTHER").unwrap();
+        let mut image = ImageFile::open(&path).unwrap();
+        let assert_read = |image: &ImageFile| {
+            for mirror in [0, 1, 2, u32::MAX - 1] {
+                let mut into = [0; 4];
+                image.read_mirror_at(mirror, 1, &mut into).unwrap();
+                assert_eq!(into, *b"ytes");
+                let error = image.read_mirror_at(mirror, 2, &mut into).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+            }
+        };
+        assert_read(&image);
+        // The path leads to another file when it is opened again.
+        image.twin = reopen(&image.file, &other).unwrap();
+        assert_read(&image);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use extentwise_core::extent_buffer::{BlockMemory, ExtentBuffer};
 
+use crate::ahead::{Ahead, NODES_AT_ONCE};
 use crate::chunk::{ChunkMap, Copy};
 use crate::disk::Key;
 use crate::fault::{Bad, Reason};
@@ -41,14 +42,14 @@ impl Limits {
 
 /// What a walk has found out so far.
 ///
-/// **Invariant**: `seen` has every block that was read, and what lies below it;
+/// **Invariant**: `seen` has every block that was met, and what lies below it;
 /// such a block is never read again. A block is left out if it is sound by
 /// itself and not what the reference said, or if only part of it was followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     limits: Limits,
     steps: u64,
-    seen: HashMap<u64, Option<Subtree>>,
+    pub(crate) seen: HashMap<u64, Option<Subtree>>,
     /// Blocks of which only part was followed.
     in_part: HashSet<u64>,
     pub(crate) bad: Vec<Bad>,
@@ -84,6 +85,15 @@ impl Progress {
     }
 }
 
+/// A sound block.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) sound: Sound,
+    /// The copy that was used.
+    pub(crate) mirror: u32,
+    pub(crate) pointers: Vec<Pointer>,
+}
+
 /// A sound block and what lies below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subtree {
@@ -103,6 +113,14 @@ pub(crate) struct Pass {
     pub(crate) items: Vec<Picked>,
     /// How far the tree has been deleted.
     pub(crate) dropped: Option<Dropped>,
+}
+
+impl Pass {
+    /// Whether blocks may be read before the walk comes to them: not if items are
+    /// picked up on the way, or if part of the tree is free by now.
+    const fn reads_ahead(&self) -> bool {
+        self.wanted.is_none() && self.dropped.is_none()
+    }
 }
 
 /// An item that was picked up.
@@ -139,11 +157,31 @@ pub(crate) struct Walk<'a, R, P> {
     pub(crate) pool: &'a mut P,
     pub(crate) progress: Progress,
     pub(crate) watch: &'a mut dyn FnMut(u64),
+    pub(crate) ahead: Ahead,
     /// A second copy, to compare.
-    pub(crate) scratch: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
-impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
+impl<'a, R: ReadAt, P: BlockPool> Walk<'a, R, P> {
+    /// A walk that goes on from what another one found out.
+    pub(crate) fn new(
+        (reader, superblock, chunks): (&'a R, &'a Superblock, &'a ChunkMap),
+        pool: &'a mut P,
+        progress: Progress,
+        watch: &'a mut dyn FnMut(u64),
+    ) -> Self {
+        Self {
+            reader,
+            superblock,
+            chunks,
+            pool,
+            ahead: Ahead::new(progress.limits.steps),
+            progress,
+            watch,
+            scratch: Vec::new(),
+        }
+    }
+
     /// Walks the block that is expected and everything below it; `None` if the
     /// block is bad. Levels fall with every step down, so the depth is bounded
     /// whatever the pointers are.
@@ -156,8 +194,12 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
         if let Some(seen) = self.progress.seen.get(&expected.bytenr).copied() {
             return self.again(expected, seen);
         }
-        let mut pointers = Vec::new();
-        let Some((sound, mirror)) = self.read(expected, &mut pointers, pass)? else {
+        let Some(Found {
+            sound,
+            mirror,
+            pointers,
+        }) = self.find(expected, pass)?
+        else {
             return Ok(None);
         };
         let mut subtree = Subtree {
@@ -195,6 +237,24 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
         Ok(Some(subtree))
     }
 
+    /// The block that is expected, by itself; `None` if it is bad.
+    fn find(&mut self, expected: &Expected, pass: &mut Pass) -> Result<Option<Found>, Stopped> {
+        if !pass.reads_ahead() {
+            return self.read(expected, pass);
+        }
+        if let Some(found) = self.ahead.take(expected) {
+            self.count(expected.bytenr);
+            return Ok(Some(found));
+        }
+        let found = self.read(expected, pass)?;
+        if let Some(found) = &found
+            && found.sound.level == 1
+        {
+            self.read_ahead(0, &found.pointers)?;
+        }
+        Ok(found)
+    }
+
     /// Walks the children of a node and adds them to its subtree.
     fn children(
         &mut self,
@@ -206,9 +266,12 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
         let Some(level) = subtree.sound.level.checked_sub(1) else {
             return Ok(Followed::All);
         };
-        self.hint(pointers);
         let mut followed = Followed::All;
         for (slot, pointer) in pointers.iter().enumerate() {
+            if level == 1 && pass.reads_ahead() && slot.is_multiple_of(NODES_AT_ONCE) {
+                let nodes = pointers.iter().skip(slot).take(NODES_AT_ONCE);
+                self.read_ahead(level, nodes)?;
+            }
             let next = pointers.get(slot + 1).map(|next| next.key);
             if pass.dropped.is_some_and(|d| d.covers(level + 1, next)) {
                 followed = Followed::Part;
@@ -240,26 +303,20 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
 
     /// Reads a block from the first copy that is what it must be. The other
     /// copies are compared with it, and what is wrong with any is told.
-    fn read(
-        &mut self,
-        expected: &Expected,
-        pointers: &mut Vec<Pointer>,
-        pass: &mut Pass,
-    ) -> Result<Option<(Sound, u32)>, Stopped> {
+    fn read(&mut self, expected: &Expected, pass: &mut Pass) -> Result<Option<Found>, Stopped> {
         let bytenr = expected.bytenr;
         let Some(mut copies) = self.chunks.copies(bytenr, self.superblock.nodesize) else {
             self.bad(bytenr, 0, Reason::Unmapped)?;
             self.progress.seen.insert(bytenr, None);
             return Ok(None);
         };
-        let memory = self.pool.take(self.superblock.nodesize as usize);
-        let memory = memory.map_err(|error| Stopped::Memory(error.to_string()))?;
-        let mut buffer = ExtentBuffer::unread(bytenr, memory);
+        let mut buffer = unread(self.pool, bytenr, self.superblock.nodesize as usize)?;
+        let mut pointers = Vec::new();
         let bad_before = self.progress.bad.len();
         let mut used = None;
         let mut any_sound = false;
         for copy in copies.by_ref() {
-            let sound = self.read_copy(&mut buffer, copy, pointers);
+            let sound = self.read_copy(&mut buffer, copy, &mut pointers);
             any_sound |= sound.is_ok();
             match sound.and_then(|sound| sound.check(expected).map(|()| sound)) {
                 Ok(sound) => {
@@ -270,9 +327,7 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
             }
         }
         if let Some((sound, mirror)) = used {
-            let again = self.progress.in_part.contains(&bytenr);
-            self.progress.distinct += u64::from(!again);
-            (self.watch)(self.progress.distinct);
+            self.count(bytenr);
             pick(&buffer, sound, mirror, pass);
             for copy in copies {
                 self.compare_copy(&mut buffer, copy)?;
@@ -284,7 +339,19 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
             self.progress.seen.insert(bytenr, None);
         }
         self.pool.give(buffer.into_memory());
-        Ok(used)
+        Ok(used.map(|(sound, mirror)| Found {
+            sound,
+            mirror,
+            pointers,
+        }))
+    }
+
+    /// Counts a sound block, once if it is met again because only part of it was
+    /// followed.
+    fn count(&mut self, bytenr: u64) {
+        let again = self.progress.in_part.contains(&bytenr);
+        self.progress.distinct += u64::from(!again);
+        (self.watch)(self.progress.distinct);
     }
 
     /// Reads one copy and verifies it by itself.
@@ -320,32 +387,6 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
         self.bad(buffer.start(), copy.mirror, reason)
     }
 
-    /// Says which bytes are wanted next, neighbours together.
-    fn hint(&self, pointers: &[Pointer]) {
-        let len = u64::from(self.superblock.nodesize);
-        let mut starts: Vec<u64> = pointers
-            .iter()
-            .filter(|pointer| !self.progress.seen.contains_key(&pointer.bytenr))
-            .filter_map(|pointer| self.chunks.copies(pointer.bytenr, self.superblock.nodesize))
-            .flatten()
-            .map(|copy| copy.physical)
-            .collect();
-        starts.sort_unstable();
-        let mut runs = starts.into_iter();
-        let Some(first) = runs.next() else { return };
-        let mut run = first..first.saturating_add(len);
-        for start in runs {
-            let end = start.saturating_add(len);
-            if start > run.end {
-                self.reader.will_need(run);
-                run = start..end;
-            } else {
-                run.end = end;
-            }
-        }
-        self.reader.will_need(run);
-    }
-
     fn bad(&mut self, bytenr: u64, mirror: u32, reason: Reason) -> Result<(), Stopped> {
         self.progress.bad(Bad {
             bytenr,
@@ -360,6 +401,17 @@ impl<R: ReadAt, P: BlockPool> Walk<'_, R, P> {
 enum Followed {
     All,
     Part,
+}
+
+/// Memory for a block.
+pub(crate) fn unread<P: BlockPool>(
+    pool: &mut P,
+    bytenr: u64,
+    nodesize: usize,
+) -> Result<ExtentBuffer<P::Memory>, Stopped> {
+    let memory = pool.take(nodesize);
+    let memory = memory.map_err(|error| Stopped::Memory(error.to_string()))?;
+    Ok(ExtentBuffer::unread(bytenr, memory))
 }
 
 /// Fills a block from the image.
