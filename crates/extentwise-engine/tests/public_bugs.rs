@@ -37,7 +37,7 @@ fn osv_1398_a_page_whose_write_is_under_way_is_not_dropped() {
     stage.drop_caches();
     assert_same(&stage.read(0, BLOCK), &data);
     assert_eq!(writes_of(&stage.seen).len(), 1);
-    sent.into_iter().for_each(|effect| stage.carry_out(effect));
+    stage.carry_out_all(&sent);
     stage.run();
     assert_eq!(stage.sync_result(sync), Some(Ok(())));
     stage.drop_caches();
@@ -64,7 +64,7 @@ fn dragonos_2068_the_size_covers_an_append_before_writeback_can_see_it() {
     assert_eq!(stage.engine.commit_write(ticket, len), Ok(len));
     let sent = stage.take();
     assert_eq!(writes_of(&sent), [(0, 2 * BLOCK, 2 * BLOCK)]);
-    sent.into_iter().for_each(|effect| stage.carry_out(effect));
+    stage.carry_out_all(&sent);
     assert_eq!(stage.sync(), Ok(()));
     stage.drop_caches();
     assert_same(&stage.read(0, 2 * BLOCK), &data);

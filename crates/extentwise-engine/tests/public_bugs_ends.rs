@@ -4,7 +4,9 @@
 mod support;
 
 use extentwise_engine::{Effect, LenBytes};
-use support::{BLOCK, KIB, Stage, assert_same, at, config, config_of_folios, index, pattern, range};
+use support::{
+    BLOCK, KIB, Stage, assert_same, at, config, config_of_folios, index, pattern, range,
+};
 
 /// The size was rounded down to the block: the tail kept its old bytes.
 #[test]
@@ -15,7 +17,10 @@ fn nbdkit_a0ae7b21_zeroing_a_size_of_100000_reaches_the_last_byte() {
         stage.engine.punch(stage.handle, range(start, size)).ok();
         stage.run();
         // Trying again after the reads that it took is no harm.
-        stage.engine.punch(stage.handle, range(start, size)).unwrap();
+        stage
+            .engine
+            .punch(stage.handle, range(start, size))
+            .unwrap();
         let mut expected = vec![0x5a; index(start)];
         expected.resize(index(size), 0);
         assert_same(&stage.read(0, size + 1), &expected);
@@ -154,7 +159,7 @@ fn xfs_5f700be3b_the_recorded_size_is_that_of_the_bytes_written() {
     let sent = stage.take();
     assert!(matches!(sent[..], [Effect::Write { .. }]));
     stage.write(1000, &pattern(500, 2));
-    sent.into_iter().for_each(|effect| stage.carry_out(effect));
+    stage.carry_out_all(&sent);
     assert_eq!((stage.size(), stage.recorded()), (1500, 1000));
     stage.run();
     assert_eq!(stage.sync_result(sync), Some(Ok(())));

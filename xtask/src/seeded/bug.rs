@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 const RIGHT: &str = "--- right\n";
 const MISTAKEN: &str = "--- mistaken\n";
 
+/// The crate whose tests are asked where a text names none.
+const CORE: &str = "extentwise-core";
+
 /// A mistake that can be put into the sources.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Bug {
@@ -19,6 +22,10 @@ pub(super) struct Bug {
     pub(super) after: String,
     /// What goes wrong, in a sentence.
     pub(super) mistake: String,
+    /// The crate whose tests have to notice it.
+    pub(super) tests: String,
+    /// The test that has to: `suite::name`; any, if none is named.
+    pub(super) test: Option<String>,
     /// The source file, relative to the workspace.
     pub(super) file: PathBuf,
     right: String,
@@ -43,21 +50,24 @@ impl Bug {
         Ok(bugs)
     }
 
-    /// Reads the four lines of the head, then the two texts, which are whole lines.
+    /// Reads the lines of the head, of which `tests` and `test` may be left out, then the two
+    /// texts, which are whole lines.
     fn parse(name: &str, text: &str) -> Result<Self, String> {
         let (head, texts) = cut(text, RIGHT)?;
         let (right, mistaken) = cut(texts, MISTAKEN)?;
-        let field = |key: &str| {
+        let given = |key: &str| {
             head.lines()
                 .find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
                 .map(str::to_owned)
-                .ok_or_else(|| format!("no line `{key}: …`"))
         };
+        let field = |key: &str| given(key).ok_or_else(|| format!("no line `{key}: …`"));
         Ok(Self {
             name: name.into(),
             rule: field("rule")?,
             after: field("after")?,
             mistake: field("mistake")?,
+            tests: given("tests").unwrap_or_else(|| CORE.into()),
+            test: given("test"),
             file: field("file")?.into(),
             right: right.into(),
             mistaken: mistaken.into(),
@@ -119,6 +129,15 @@ mod tests {
         );
         assert_eq!(bug.module().as_deref(), Some("a::"));
         assert!(!bug.is_after_a_report());
+        assert_eq!((bug.tests.as_str(), bug.test), ("extentwise-core", None));
+    }
+
+    #[test]
+    fn a_mistake_names_the_crate_and_the_test_that_have_to_notice_it() {
+        let named = "tests: extentwise-engine\ntest: ends::grows\n".to_owned() + TEXT;
+        let bug = Bug::parse("step", &named).expect("the text is whole");
+        assert_eq!(bug.tests, "extentwise-engine");
+        assert_eq!(bug.test.as_deref(), Some("ends::grows"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::bug::Bug;
 use crate::workspace::Workspace;
 
 /// A check takes seconds; one that takes this long hangs.
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct Suite {
     /// What the table calls it.
     pub(super) name: &'static str,
+    /// The crate whose mistakes it has to notice.
+    of: &'static str,
     package: &'static str,
     words: &'static [&'static str],
     /// Whether its tests are named after the modules of the core.
@@ -30,26 +33,52 @@ enum Named {
 
 impl Suite {
     /// Quick ones first: the first that catches a mistake is the last that runs.
-    pub(super) const ALL: [Self; 3] = [
+    pub(super) const ALL: [Self; 5] = [
         Self {
             name: "core",
+            of: "extentwise-core",
             package: "extentwise-core",
             words: &["--features", "alloc", "--lib"],
             tests: Named::ByModule,
         },
         Self {
             name: "cases",
+            of: "extentwise-core",
             package: "extentwise-scenario",
             words: &["--test", "cases"],
             tests: Named::Otherwise,
         },
         Self {
             name: "oracle",
+            of: "extentwise-core",
             package: "extentwise-scenario",
             words: &["--test", "agreement"],
             tests: Named::Otherwise,
         },
+        Self {
+            name: "public_bugs",
+            of: "extentwise-engine",
+            package: "extentwise-engine",
+            words: &["--test", "public_bugs"],
+            tests: Named::Otherwise,
+        },
+        Self {
+            name: "public_bugs_ends",
+            of: "extentwise-engine",
+            package: "extentwise-engine",
+            words: &["--test", "public_bugs_ends"],
+            tests: Named::Otherwise,
+        },
     ];
+
+    /// The suites that may catch `bug`: those of the crate that it names, or the one that
+    /// holds the test that it names.
+    pub(super) fn hunting(bug: &Bug) -> impl Iterator<Item = &'static Self> {
+        let named = bug.test.as_deref().and_then(|test| test.split_once("::"));
+        Self::ALL.iter().filter(move |suite| {
+            suite.of == bug.tests && named.is_none_or(|(name, _)| suite.name == name)
+        })
+    }
 
     /// Builds the tests in `folder` and answers what to run.
     pub(super) fn build(&self, workspace: &Workspace, folder: &Path) -> Result<PathBuf, String> {

@@ -130,10 +130,17 @@ impl Stage {
         }
     }
 
+    /// Carries out effects in their order.
+    pub(crate) fn carry_out_all(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            self.carry_out(*effect);
+        }
+    }
+
     /// One round: what the engine wants done now, done.
     pub(crate) fn take_and_carry_out(&mut self) -> Vec<Effect> {
         let effects = self.take();
-        effects.iter().for_each(|effect| self.carry_out(*effect));
+        self.carry_out_all(&effects);
         effects
     }
 
@@ -146,7 +153,7 @@ impl Stage {
 
     /// Carries out what there is and what follows from it.
     pub(crate) fn run(&mut self) {
-        self.run_with(|stage, effect| stage.carry_out(effect));
+        self.run_with(Self::carry_out);
     }
 
     /// As [`run`](Self::run), on a device that refuses to write.
