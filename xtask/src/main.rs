@@ -64,7 +64,7 @@ static VERBS: &[Verb] = &[
     Verb {
         name: "no-std",
         options: "",
-        help: "the core against a sysroot without std and alloc, and linked without an OS",
+        help: "core, device, engine, thin store against sysroots without std; linked without an OS",
         action: Action::Check(no_std::run),
     },
     Verb {

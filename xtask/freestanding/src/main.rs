@@ -1,17 +1,22 @@
-//! The core at work with nothing below it: no std, no heap, no C library, no start files.
+//! The core at work with nothing below it, no std, no heap, no C library, no start files;
+//! then the engine, for which a heap is made of memory of the program's own.
 //!
-//! Exit status 0 means that both scenarios went as they must, else it is the number of a
+//! Exit status 0 means that all scenarios went as they must, else it is the number of a
 //! [`Fault`]. With a word on the command line the device of the first scenario misbehaves,
-//! and the program must notice ([`Fault::RefusedBytes`]).
+//! with two that of the engine, and the program must notice ([`Fault::RefusedBytes`],
+//! [`Fault::FailedSync`]).
 #![no_std]
 #![no_main]
 
+mod cache;
+mod heap;
 mod start;
 mod write_begin;
 mod writeback;
 
 use core::panic::PanicInfo;
 
+use cache::Disk;
 use spin::Mutex;
 use start::Exit;
 use writeback::Device;
@@ -53,6 +58,23 @@ enum Fault {
     FailedRead = 34,
     /// A write asked on and on.
     Endless = 35,
+    /// A write into the cache was refused.
+    CacheWrite = 50,
+    /// A sync did not tell that the device refused (C2, E2). `cargo xtask no-std` expects this
+    /// number of its second canary run.
+    FailedSync = 51,
+    /// Data that could not be written is not dirty (C2).
+    KeptDirty = 52,
+    /// The same sync again failed, or left data dirty.
+    Retry = 53,
+    /// The map was made durable before the data was (C8).
+    FlushOrder = 54,
+    /// The device holds other bytes than were written.
+    OnDevice = 55,
+    /// Other bytes were read than were written.
+    ReadBack = 56,
+    /// The engine left memory allocated.
+    Leak = 57,
     /// Somewhere below, a panic.
     Panic = 101,
 }
@@ -71,15 +93,24 @@ static EXIT: Mutex<Option<Exit>> = Mutex::new(None);
 /// exit status.
 extern "C" fn run(words: u64, exit: Exit) -> i32 {
     *EXIT.lock() = Some(exit);
-    let device = if words > 1 {
+    // The first word is the program's own name.
+    let device = if words == 2 {
         Device::that_takes_all()
     } else {
         Device::that_refuses(2)
     };
-    match writeback::run(device).and_then(|()| write_begin::run()) {
+    let disk = Disk::that_refuses(u32::from(words < 3));
+    match scenarios(device, &disk) {
         Ok(()) => 0,
         Err(fault) => fault as i32,
     }
+}
+
+fn scenarios(device: Device, disk: &Disk) -> Result<(), Fault> {
+    writeback::run(device)?;
+    write_begin::run()?;
+    heap::begin();
+    cache::run(disk)
 }
 
 #[panic_handler]

@@ -1,5 +1,5 @@
-//! Where the kernel enters, how the program leaves, and the four routines that the compiler
-//! expects from a C library.
+//! Where the kernel enters, how the program leaves, the routines that the compiler expects
+//! from a C library, and the two that `alloc`, as it is installed, expects from an unwinder.
 //!
 //! All of it is assembly, because none of it can be said in safe Rust: the entry point has no
 //! stack frame, and a system call is not a function call.
@@ -80,4 +80,14 @@ global_asm!(
     "    sub ecx, eax",
     "    mov eax, ecx",
     "2:  ret",
+);
+
+// The installed `alloc` was compiled to be unwound. This program aborts on a panic, so nothing
+// ever gets here.
+global_asm!(
+    ".globl _Unwind_Resume",
+    "_Unwind_Resume:",
+    ".globl rust_eh_personality",
+    "rust_eh_personality:",
+    "    ud2",
 );
