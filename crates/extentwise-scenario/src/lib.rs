@@ -9,13 +9,15 @@
 //! - decides it block by block, naively ([`oracle`]), and through the core
 //!   ([`run`]), both into the same [`result`] types,
 //! - draws a scenario and its result for people ([`picture`]),
-//! - makes scenarios up, always valid ones ([`generate`]).
+//! - makes scenarios up, always valid ones (`generate`, by a feature of that
+//!   name).
 //!
 //! The oracle shares no code with the core: two answers that agree were
 //! reached in two ways.
 
 mod extent_buffer;
 mod fields;
+#[cfg(feature = "generate")]
 pub mod generate;
 mod invalid;
 mod json;
