@@ -72,6 +72,11 @@ fn write_begin() {
 }
 
 #[test]
+fn thin_store() {
+    run_all("thin_store", 20_000, |seed| noise(seed, 224));
+}
+
+#[test]
 fn btrfs_image() {
     run_all("btrfs_image", 20_000, |seed| noise(seed, 40));
 }

@@ -25,6 +25,8 @@ pub(super) const TARGETS: &[Target] = &[
     target("scenario_json", 1536, None),
     target("iolog", 1024, None),
     target("btrfs_image", 257, None),
+    // Opens its store again and again, on a device that remembers what was not flushed.
+    target("thin_store", 224, None),
 ];
 
 /// Must crash, so that targets that do not are known to be looked at.

@@ -21,6 +21,7 @@ mod extent_buffer;
 mod iolog;
 mod ordered_table;
 mod scenario_json;
+mod thin_store;
 mod write_begin;
 mod writeback;
 mod writeback_invariants;
@@ -35,6 +36,7 @@ pub use extent_buffer::extent_buffer;
 pub use iolog::iolog;
 pub use ordered_table::ordered_table;
 pub use scenario_json::scenario_json;
+pub use thin_store::thin_store;
 pub use write_begin::write_begin;
 pub use writeback::writeback;
 pub use writeback_invariants::writeback_invariants;
@@ -92,6 +94,11 @@ pub const TARGETS: &[Target] = &[
         name: "scenario_json",
         run: scenario_json,
         describe: scenario_json::describe,
+    },
+    Target {
+        name: "thin_store",
+        run: thin_store,
+        describe: thin_store::describe,
     },
     #[cfg(feature = "iolog")]
     Target {
