@@ -29,7 +29,9 @@ pub use effect::{Effect, IoId, Loss, Refusal, SyncId};
 pub use engine::{CloseError, CloseReason, Engine, HandleId};
 pub use extentwise_core::errseq::ErrorClass;
 pub use extentwise_core::geometry::{BlockSize, DiskByte, FileOffset, FileRange, LenBytes};
-pub use extentwise_core::ordered::{NewOrdered, OrderedExtent, OrderedKind, Outcome, Record};
+pub use extentwise_core::ordered::{
+    NewOrdered, OrderedExtent, OrderedFlags, OrderedKind, Outcome, Record,
+};
 pub use extentwise_core::writeback::{BioLimits, Stride};
 pub use extentwise_device::WriteCache;
 pub use mapping::{ExtentKind, FileExtent, FileId, Identity, Mapping, PendingFile};

@@ -12,11 +12,13 @@
 
 mod engine;
 mod geometry;
+mod least;
 mod model;
 mod names;
 mod pattern;
 mod report;
 mod session;
+mod settings;
 mod sizes;
 mod target;
 mod times;
@@ -33,6 +35,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use geometry::Geometry;
 use report::Report;
 use session::Session;
+use settings::{Policy, Settings};
 use target::Existing;
 use trace::Trace;
 
@@ -43,16 +46,18 @@ use trace::Trace;
 /// base name; where two collide, the later one gets a suffix (data, data.1).
 /// Nothing is written before the whole trace was read and found sound.
 ///
-/// Writes go into cached folios; syncs, and 64 MiB of dirty data, write them
+/// Writes go into cached folios; syncs, and too much dirty data, write them
 /// back: dirty runs become ordered extents, those become bios, those become
 /// vectored writes to the file. The bytes of a write depend on its number and
 /// its place, so every read of the trace is checked, and in the end every byte
 /// of every file is compared through plain reads.
 ///
 /// What the counts mean: a device write is one call of pwritev; dirtied bytes are
-/// those of blocks that went from clean to dirty; a writeback pass takes the
-/// dirty data of one file from planning to the last completion; the rows of the
-/// histogram are [low, high, count], times from low to below high.
+/// those of blocks that went from clean to dirty; the least possible device
+/// writes are counted from the trace alone, one for each run of dirty blocks at
+/// each sync and whenever the dirty limit is reached; a writeback pass is an
+/// action that wrote back, from its planning to its last completion; the rows of
+/// the histogram are [low, high, count], times from low to below high.
 #[derive(Debug, clap::Args)]
 pub struct ReplayArgs {
     /// The I/O log to replay; `-` reads standard input
@@ -67,12 +72,21 @@ pub struct ReplayArgs {
     /// Block size: a power of two from 512 to 64K
     #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = sizes::parse)]
     block_size: u64,
-    /// Size of a folio in the cache: a power of two from the block size to 256M
+    /// Largest folio in the cache: a power of two from the block size to 256M
     #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = sizes::parse)]
     folio_size: u64,
     /// Longest ordered extent: a multiple of the block size
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = sizes::parse)]
     max_extent: u64,
+    /// Memory for cached folios: at least two blocks
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
+    cache_size: u64,
+    /// Dirty data at which everything is written back [default: 64M, or half of a smaller cache]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    dirty_limit: Option<u64>,
+    /// What becomes of data that could not be written
+    #[arg(long, value_enum, default_value_t = Policy::Keep)]
+    policy: Policy,
     /// How writeback walks a folio
     #[arg(long, value_enum, default_value_t = Mode::Extent)]
     mode: Mode,
@@ -85,7 +99,7 @@ const JSON_HELP: &str = "\
 Print one JSON object instead of the summary
 
 Keys: writes, written_bytes, reads, read_bytes, syncs, trims, folios, folio_passes,
-dirtied_bytes, ordered_extents, bios, device_writes, device_bytes, verified (always
+dirtied_bytes, ordered_extents, bios, device_writes, least_device_writes, device_bytes, verified (always
 true: a file that is wrong is an error instead), verified_bytes, files [{path, size}],
 writeback_ns {p50, p99, mean, count, histogram [[low, high, count]]}";
 
@@ -101,6 +115,13 @@ pub(crate) enum Mode {
 /// Runs the subcommand.
 pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
     let geometry = Geometry::new(args.block_size, args.folio_size, args.max_extent)?;
+    let settings = Settings::new(
+        geometry,
+        args.cache_size,
+        args.dirty_limit,
+        args.policy,
+        args.mode,
+    )?;
     let trace = Trace::open(&args.trace)?;
     let existing = if args.overwrite {
         Existing::Overwrite
@@ -114,7 +135,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
                 None => target::fresh_folder()?,
             };
             let paths = target::prepare(&folder, &names, &trace, existing)?;
-            replay(&trace, Session::new(paths, geometry, args.mode)?)
+            replay(&trace, Session::new(paths, &settings)?)
         })
         .with_context(|| args.trace.display().to_string())?;
     let text = if args.json {

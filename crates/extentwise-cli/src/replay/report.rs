@@ -35,10 +35,12 @@ pub(crate) struct Work {
     pub(crate) bios: u64,
     /// Vectored writes the operating system was asked for.
     pub(crate) device_writes: u64,
+    /// The fewest that the trace can be done with.
+    pub(crate) least_device_writes: u64,
     /// Bytes it took.
     pub(crate) device_bytes: u64,
-    /// Times of the writeback passes: one is one file's dirty data from planning
-    /// to the last completion.
+    /// Times of the writeback passes: one is an action that wrote back, from its
+    /// planning to its last completion.
     pub(crate) writeback: Times,
 }
 
@@ -51,6 +53,7 @@ impl Work {
             ordered_extents: 0,
             bios: 0,
             device_writes: 0,
+            least_device_writes: 0,
             device_bytes: 0,
             writeback: Times::new(),
         }
@@ -95,6 +98,7 @@ impl Report {
             ordered_extents: work.ordered_extents,
             bios: work.bios,
             device_writes: work.device_writes,
+            least_device_writes: work.least_device_writes,
             device_bytes: work.device_bytes,
             verified: true,
             verified_bytes: self.verified_bytes,
@@ -151,8 +155,9 @@ impl fmt::Display for Report {
             f,
             "device",
             &format!(
-                "{}, {} bytes; {:.2} writes per dirtied MiB, {:.3} bytes per byte dirtied",
+                "{} ({} is the least), {} bytes; {:.2} writes per dirtied MiB, {:.3} bytes per byte dirtied",
                 count(work.device_writes, "write"),
+                grouped(work.least_device_writes),
                 grouped(work.device_bytes),
                 work.device_writes as f64 * MIB / dirtied_bytes,
                 work.device_bytes as f64 / dirtied_bytes,
@@ -193,6 +198,7 @@ struct JsonReport {
     ordered_extents: u64,
     bios: u64,
     device_writes: u64,
+    least_device_writes: u64,
     device_bytes: u64,
     verified: bool,
     verified_bytes: u64,
@@ -298,6 +304,7 @@ mod tests {
         let mut work = Work::new();
         work.dirtied_bytes = 1 << 21;
         work.device_writes = 3;
+        work.least_device_writes = 2;
         work.device_bytes = 1 << 20;
         work.writeback.record(700);
         work.writeback.record(1_500_000);
@@ -321,7 +328,7 @@ mod tests {
         let text = report().to_string();
         for expected in [
             "actions    1 write, 1,234,567 bytes; 0 reads,",
-            "device     3 writes, 1,048,576 bytes; 1.50 writes per dirtied MiB, 0.500 bytes per byte",
+            "device     3 writes (2 is the least), 1,048,576 bytes; 1.50 writes per dirtied MiB, 0.500 bytes per byte",
             "2 passes",
             "  512 ns ..   1.0 us       1 ####",
             "file       /d/data, 42 bytes",

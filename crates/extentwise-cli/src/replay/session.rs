@@ -7,12 +7,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::iolog::{Action, FileId, Record, Span};
 
-use super::engine::{Engine, Fill};
-use super::geometry::Geometry;
+use super::engine::Engine;
 use super::model::Model;
 use super::report::{Actions, ReplayedFile, Report};
-use super::verify;
-use super::{Mode, verify::check};
+use super::settings::Settings;
+use super::verify::{self, check};
 
 /// The files of a trace, as far as it was replayed.
 pub(crate) struct Session {
@@ -24,10 +23,10 @@ pub(crate) struct Session {
 
 impl Session {
     /// Starts with the empty files at `paths`.
-    pub(crate) fn new(paths: Vec<PathBuf>, geometry: Geometry, mode: Mode) -> Result<Self> {
+    pub(crate) fn new(paths: Vec<PathBuf>, settings: &Settings) -> Result<Self> {
         Ok(Self {
             models: paths.iter().map(|_| Model::default()).collect(),
-            engine: Engine::new(&paths, geometry, mode)?,
+            engine: Engine::new(&paths, settings)?,
             paths,
             actions: Actions::default(),
         })
@@ -99,8 +98,7 @@ impl Session {
         self.actions.writes += 1;
         self.actions.written_bytes += span.len();
         let number = self.actions.writes;
-        self.engine
-            .write(file, range.clone(), Fill::Pattern(number))?;
+        self.engine.write(file, range.clone(), number)?;
         self.models[file].write(range, number);
         Ok(())
     }

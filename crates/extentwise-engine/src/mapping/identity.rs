@@ -26,11 +26,20 @@ struct Flat {
     /// How long the device is to be: the size on record, or more where data
     /// behind it was written.
     len: u64,
-    /// Holes, by their start: not carried out yet, apart from each other.
+    /// Holes by their start, apart from each other: the device may hold other
+    /// bytes there.
     holes: BTreeMap<u64, u64>,
-    /// Holes under an ordered extent: not to be carried out while it writes.
-    covered: BTreeMap<u64, u64>,
+    /// Ordered extents by their start: no hole is carried out below them.
+    writing: BTreeMap<u64, Writing>,
     changed: bool,
+}
+
+/// An ordered extent under way.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    end: u64,
+    /// From here on the device held nothing when it began.
+    fresh: u64,
 }
 
 /// What the host has to do to a file to make its map durable.
@@ -74,10 +83,16 @@ impl Identity {
         if !core::mem::take(&mut flat.changed) {
             return None;
         }
-        let punch = core::mem::take(&mut flat.holes).into_iter();
-        let punch = punch.filter_map(|(start, end)| range(start, end));
+        let mut punch = core::mem::take(&mut flat.holes);
+        for (start, writing) in &flat.writing {
+            for (low, high) in cut(&mut punch, *start, writing.end) {
+                flat.holes.insert(low, high);
+                flat.changed = true;
+            }
+        }
+        let punch = punch.into_iter();
         Some(PendingFile {
-            punch: punch.collect(),
+            punch: punch.filter_map(|(start, end)| range(start, end)).collect(),
             size: FileOffset::new(flat.len),
         })
     }
@@ -112,19 +127,12 @@ impl Mapping for Identity {
         if start >= flat.disk_end {
             return Ok(kind(asked, true));
         }
+        let before = flat.holes.range(..=start).next_back();
+        let inside = before.map(|(_, hole_end)| *hole_end);
+        let inside = inside.filter(|hole_end| *hole_end > start);
+        let next = flat.holes.range(start..).next();
         // The bytes behind the device's end read as zero from the device too.
-        let in_holes = [&flat.holes, &flat.covered];
-        let inside = in_holes.iter().find_map(|holes| {
-            let (_, hole_end) = holes.range(..=start).next_back()?;
-            (*hole_end > start).then_some(*hole_end)
-        });
-        let border = match inside {
-            Some(hole_end) => hole_end,
-            None => in_holes
-                .iter()
-                .filter_map(|holes| holes.range(start..).next().map(|(hole, _)| *hole))
-                .fold(u64::MAX, u64::min),
-        };
+        let border = inside.or(next.map(|(hole, _)| *hole)).unwrap_or(u64::MAX);
         let answer = range(start, border.min(end)).unwrap_or(asked);
         Ok(kind(answer, inside.is_some()))
     }
@@ -137,9 +145,9 @@ impl Mapping for Identity {
 
     fn allocate(&mut self, file: FileId, asked: FileRange) -> Result<NewOrdered, ErrorClass> {
         let flat = self.file(file)?;
-        for (start, end) in cut(&mut flat.holes, asked.start().get(), asked.end().get()) {
-            flat.covered.insert(start, end);
-        }
+        let (start, end) = (asked.start().get(), asked.end().get());
+        let fresh = flat.disk_end.clamp(start, end);
+        flat.writing.insert(start, Writing { end, fresh });
         Ok(NewOrdered {
             kind: OrderedKind::Nocow,
             ..NewOrdered::plain(
@@ -158,25 +166,23 @@ impl Mapping for Identity {
     ) -> Result<(), ErrorClass> {
         let flat = self.file(file)?;
         let (start, end) = (extent.range().start().get(), extent.range().end().get());
-        let covered = cut(&mut flat.covered, start, end);
+        let writing = flat.writing.remove(&start);
         if extent.flags().contains(OrderedFlags::IO_ERROR) {
             flat.changed = true;
-            for (start, end) in covered {
-                flat.add_hole(start, end);
+            // Where nothing was, some of it may have been written all the same.
+            if let Some(writing) = writing {
+                flat.add_hole(writing.fresh, writing.end);
             }
             return Ok(());
         }
+        cut(&mut flat.holes, start, end);
         let kept = start.saturating_add(extent.truncated_len().get());
         let valid_end = extent.recorded_size(FileOffset::ZERO, FileOffset::new(kept));
         flat.set_len(flat.len.max(valid_end.get()));
         // Whole blocks were written: the device is longer than the file now.
         flat.changed |= valid_end.get() < kept;
-        if kept > flat.disk_end {
-            // Between the old end and the extent the device may hold anything,
-            // such as the bytes of a failed write: a hole, in the map's words.
-            let old_end = core::mem::replace(&mut flat.disk_end, kept);
-            flat.add_hole(old_end, start);
-        }
+        // Between the old end and the extent the device has nothing, or holes.
+        flat.disk_end = flat.disk_end.max(kept);
         Ok(())
     }
 
@@ -244,4 +250,121 @@ fn cut(set: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> Vec<(u64, u64)> {
 
 fn range(start: u64, end: u64) -> Option<FileRange> {
     FileRange::new(FileOffset::new(start), FileOffset::new(end)).filter(|range| !range.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use extentwise_core::geometry::BlockSize;
+    use extentwise_core::ordered::{IoOutcome, OrderedTable, TreeStore};
+
+    use super::*;
+
+    const FILE: FileId = FileId(1);
+
+    struct Bench {
+        map: Identity,
+        table: OrderedTable<TreeStore>,
+    }
+
+    impl Bench {
+        fn new(size: u64) -> Self {
+            let mut map = Identity::new();
+            map.add(FILE, FileOffset::new(size));
+            let table = OrderedTable::new(BlockSize::new(512).unwrap());
+            Self { map, table }
+        }
+
+        fn allocate(&mut self, start: u64, end: u64) {
+            let asked = range(start, end).unwrap();
+            let new = self.map.allocate(FILE, asked).unwrap();
+            self.table.insert(new).unwrap();
+        }
+
+        fn complete(&mut self, start: u64, end: u64, outcome: IoOutcome) {
+            let range = range(start, end).unwrap();
+            self.table.finish(range, outcome, &mut ());
+            let extent = *self.table.lookup(range.start()).unwrap();
+            self.table.remove(extent.id(), range.start());
+            let outcome = extent.outcome().unwrap();
+            self.map.complete(FILE, &extent, outcome).unwrap();
+        }
+
+        fn written(&mut self, start: u64, end: u64) {
+            let valid_end = FileOffset::new(end);
+            self.complete(start, end, IoOutcome::Written { valid_end });
+        }
+
+        /// What is at `start`, and up to where.
+        fn at(&mut self, start: u64) -> (bool, u64) {
+            let answer = self.map.map(FILE, range(start, 1 << 20).unwrap()).unwrap();
+            let is_data = matches!(answer.kind, ExtentKind::Data(_));
+            (is_data, answer.range.end().get())
+        }
+    }
+
+    #[test]
+    fn a_hole_is_not_carried_out_under_an_extent_that_is_being_written() {
+        let mut bench = Bench::new(8192);
+        bench.map.punch(FILE, range(0, 4096).unwrap()).unwrap();
+        bench.allocate(1024, 2048);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(
+            pending.punch,
+            [range(0, 1024).unwrap(), range(2048, 4096).unwrap()]
+        );
+        assert_eq!(bench.at(1024), (false, 2048));
+        bench.written(1024, 2048);
+        assert!(bench.at(1024).0);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, []);
+    }
+
+    #[test]
+    fn an_extent_that_ends_after_a_later_one_keeps_its_data() {
+        let mut bench = Bench::new(0);
+        bench.allocate(0, 512);
+        bench.allocate(4096, 8192);
+        bench.written(4096, 8192);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!((pending.punch, pending.size.get()), (vec![], 8192));
+        bench.written(0, 512);
+        assert!(bench.map.take_pending(FILE).is_none());
+        assert!(bench.at(0).0);
+    }
+
+    #[test]
+    fn what_failed_behind_the_end_is_a_hole() {
+        let mut bench = Bench::new(512);
+        bench.allocate(0, 2048);
+        bench.complete(0, 2048, IoOutcome::Failed);
+        bench.allocate(4096, 4608);
+        bench.written(4096, 4608);
+        assert_eq!(bench.at(0), (true, 512));
+        assert_eq!(bench.at(512), (false, 2048));
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, [range(512, 2048).unwrap()]);
+        bench.map.put_back(FILE, &pending);
+        assert_eq!(bench.map.take_pending(FILE), Some(pending));
+        assert_eq!(bench.map.take_pending(FILE), None);
+    }
+
+    #[test]
+    fn what_a_truncate_cut_off_reads_as_zero_when_the_file_grows_again() {
+        let mut bench = Bench::new(8192);
+        let behind = range(1024, 1 << 40).unwrap();
+        bench
+            .map
+            .truncate(FILE, FileOffset::new(1000), behind)
+            .unwrap();
+        bench.map.set_size(FILE, FileOffset::new(1000)).unwrap();
+        bench.map.set_size(FILE, FileOffset::new(6000)).unwrap();
+        assert_eq!(bench.at(512), (true, 1024));
+        assert_eq!(bench.at(1024), (false, 8192));
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, [range(1024, 8192).unwrap()]);
+        assert_eq!(pending.size, FileOffset::new(6000));
+        assert_eq!(bench.map.reserve(FileId(2), behind), Err(ErrorClass::Gone));
+    }
 }
