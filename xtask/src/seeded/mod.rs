@@ -11,6 +11,8 @@ mod suite;
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Usage;
@@ -23,6 +25,10 @@ use suite::{Suite, Tests};
 /// Fewer than there are: that one got lost shows, and one can be taken out.
 const CAUGHT_FLOOR: u64 = 50;
 const AFTER_REPORTS_FLOOR: u64 = 21;
+
+/// Copies of the crates, each with a mistake of its own at a time: building one leaves half of
+/// two processors idle.
+const COPIES: [&str; 2] = ["seeded", "seeded-2"];
 
 /// The step of `verify`: every mistake must be caught.
 pub(crate) fn check(workspace: &Workspace, _: Effort) -> Report {
@@ -132,37 +138,63 @@ struct Catch {
 
 /// Puts each mistake in and looks for what notices it; first without any, where all must pass.
 fn judge_all<'a>(workspace: &Workspace, bugs: &'a [Bug], report: &mut Report) -> Vec<Verdict<'a>> {
-    let copy = match CrateCopy::make(workspace.root(), workspace.target("seeded")) {
-        Ok(copy) => copy,
-        Err(error) => {
-            report.fault(format!("the copy of the crates: {error}"));
-            return Vec::new();
+    let workers = COPIES.len().min(bugs.len());
+    let waiting = Mutex::new(bugs.iter());
+    let next = || waiting.lock().ok().and_then(|mut bugs| bugs.next());
+    let done = Mutex::new(Vec::new());
+    let fault = Mutex::new(None);
+    thread::scope(|scope| {
+        for name in &COPIES[..workers] {
+            let (next, done, fault) = (&next, &done, &fault);
+            scope.spawn(move || {
+                let judged = judge_from(workspace, name, bugs, next);
+                match (judged, done.lock(), fault.lock()) {
+                    (Ok(verdicts), Ok(mut done), _) => done.extend(verdicts),
+                    (Err(reason), _, Ok(mut fault)) => *fault = Some(reason),
+                    _ => {}
+                }
+            });
         }
-    };
-    eprintln!("without a mistake, in {}", copy.folder().display());
-    if let Err(fault) = baseline(workspace, &copy, bugs) {
-        report.fault(format!("without a mistake: {fault}"));
-        return Vec::new();
+    });
+    if let Some(reason) = fault.into_inner().unwrap_or_default() {
+        report.fault(reason);
     }
-    let judge = |bug: &'a Bug| {
-        let start = Instant::now();
-        let caught = copy.with(bug, || hunt(workspace, &copy, bug));
-        Verdict {
-            bug,
-            caught: caught.and_then(|result| result),
-            time: start.elapsed(),
+    let mut verdicts = done.into_inner().unwrap_or_default();
+    verdicts.sort_by_key(|verdict: &Verdict<'_>| &verdict.bug.name);
+    for verdict in &verdicts {
+        if let Err(reason) = &verdict.caught {
+            report.fault(format!("mistake {}: {reason}", verdict.bug.name));
         }
-    };
-    let mut verdicts = Vec::new();
-    for bug in bugs {
-        let verdict = judge(bug);
-        match &verdict.caught {
-            Ok(catch) => eprintln!("{}: {}", bug.name, catch.describe(bug)),
-            Err(reason) => report.fault(format!("mistake {}: {reason}", bug.name)),
-        }
-        verdicts.push(verdict);
     }
     verdicts
+}
+
+/// Judges mistakes in the copy `name` until none is waiting.
+fn judge_from<'a>(
+    workspace: &Workspace,
+    name: &str,
+    bugs: &[Bug],
+    next: impl Fn() -> Option<&'a Bug>,
+) -> Result<Vec<Verdict<'a>>, String> {
+    let copy = CrateCopy::make(workspace.root(), workspace.target(name))
+        .map_err(|error| format!("the copy of the crates: {error}"))?;
+    eprintln!("without a mistake, in {}", copy.folder().display());
+    baseline(workspace, &copy, bugs).map_err(|fault| format!("without a mistake: {fault}"))?;
+    let mut verdicts = Vec::new();
+    while let Some(bug) = next() {
+        let start = Instant::now();
+        let caught = copy.with(bug, || hunt(workspace, &copy, bug));
+        let caught = caught.and_then(|result| result);
+        if let Ok(catch) = &caught {
+            eprintln!("{}: {}", bug.name, catch.describe(bug));
+        }
+        verdicts.push(Verdict {
+            bug,
+            caught,
+            time: start.elapsed(),
+        });
+    }
+    Ok(verdicts)
 }
 
 /// All suites that `bugs` need, on the sources as they are.
