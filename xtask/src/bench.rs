@@ -26,6 +26,11 @@ static BENCHES: &[Bench] = &[
         package: "extentwise-memory",
         options: &[],
     },
+    Bench {
+        name: "index",
+        package: "extentwise-engine",
+        options: &[],
+    },
 ];
 
 /// Runs one benchmark, or all of them.
@@ -71,7 +76,7 @@ mod tests {
             let benches = chosen(&words).ok()?;
             Some(benches.iter().map(|bench| bench.name).collect::<Vec<_>>())
         };
-        assert_eq!(choose(&[]), Some(vec!["decide", "extent-buffer"]));
+        assert_eq!(choose(&[]), Some(vec!["decide", "extent-buffer", "index"]));
         assert_eq!(choose(&["--only", "decide"]), Some(vec!["decide"]));
         assert_eq!(choose(&["--only"]), None);
         assert_eq!(choose(&["--only", "encode"]), None);

@@ -7,6 +7,14 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
+impl core::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the host has no memory for a folio")
+    }
+}
+
+impl core::error::Error for NoMemory {}
+
 /// The host's memory for folios.
 ///
 /// The engine asks for memory and zeroes parts of it; it never reads it.
