@@ -155,6 +155,61 @@ fn w14_what_was_promised_is_given_when_nothing_else_is_left() {
     store.check().unwrap();
 }
 
+/// Filling unwritten extents takes no blocks but those of the map, which each
+/// block written inside of one lets grow by two records.
+#[test]
+fn w14_the_map_may_grow_by_all_that_was_promised_and_be_made_durable_twice() {
+    for left in 4..40 {
+        let (device, mut store) = store();
+        let taken = store.usage().free - left;
+        if store.preallocate(A, range(0, taken)).is_err() {
+            assert!(left < 8, "{left} blocks do not suffice for an empty map");
+            continue;
+        }
+        store.persist(&device).unwrap();
+        let blocks: Vec<u64> = (1..taken).step_by(2).collect();
+        let promised = blocks
+            .into_iter()
+            .take_while(|at| store.reserve(A, range(*at, at + 1)).is_ok());
+        let promised: Vec<u64> = promised.collect();
+        for at in &promised {
+            let spec = submit(&mut store, &device, A, range(*at, at + 1), 1);
+            let (extent, outcome) = done(spec, Fate::Written);
+            store.complete(A, &extent, outcome).unwrap();
+        }
+        for size in 0..4 {
+            store.set_size(A, FileOffset::new(size)).unwrap();
+            store.persist(&device).unwrap();
+            store.check().unwrap();
+        }
+    }
+}
+
+/// The block of the map that is kept for punching is used up: what failed can be
+/// promised again nevertheless.
+#[test]
+fn w14_what_a_failed_write_gave_back_can_be_promised_again_in_a_full_store() {
+    let (device, mut store) = store();
+    let b = FileId(2);
+    store.create(b).unwrap();
+    write(&mut store, &device, b, (0, 60), 1);
+    store.persist(&device).unwrap();
+    let mut promised = 0;
+    while store.reserve(A, range(promised, promised + 1)).is_ok() {
+        promised += 1;
+    }
+    let spec = submit(&mut store, &device, A, range(0, 1), 2);
+    let punched = (1..59).step_by(2);
+    let punched = punched.take_while(|at| store.punch(b, range(*at, at + 1)).is_ok());
+    let punched = punched.count();
+    assert!((1..29).contains(&punched), "{punched}");
+    let (extent, outcome) = done(spec, Fate::Failed);
+    store.complete(A, &extent, outcome).unwrap();
+    store.reserve(A, range(0, 1)).unwrap();
+    store.check().unwrap();
+    store.persist(&device).unwrap();
+}
+
 #[test]
 fn promises_are_counted_once_and_taken_back() {
     let (_, mut store) = store();
@@ -205,6 +260,22 @@ fn a_hole_punched_under_a_write_in_place_stays_a_hole() {
     let w = Cell::Data(1);
     assert_eq!(cells[..4], [w, Cell::Hole, Cell::Hole, w]);
     assert_eq!(store.usage().in_flight, 0);
+    store.check().unwrap();
+}
+
+#[test]
+fn a_place_given_anew_under_a_write_in_place_holds_nothing_of_it() {
+    let (device, mut store) = store();
+    store.preallocate(A, range(0, 4)).unwrap();
+    store.reserve(A, range(0, 4)).unwrap();
+    let spec = submit(&mut store, &device, A, range(0, 4), 1);
+    store.punch(A, range(1, 3)).unwrap();
+    store.preallocate(A, range(1, 3)).unwrap();
+    let (extent, outcome) = done(spec, Fate::Written);
+    store.complete(A, &extent, outcome).unwrap();
+    let (_, cells) = &state(&store, &device)[&A];
+    let (w, u) = (Cell::Data(1), Cell::Unwritten);
+    assert_eq!(cells[..4], [w, u, u, w]);
     store.check().unwrap();
 }
 

@@ -8,11 +8,16 @@ use super::choice::Choices;
 use session::Session;
 
 /// Blocks of a file that are used.
-const CELLS: u64 = 40;
+const CELLS: u64 = 24;
 /// Blocks of the device: both superblocks, which lie 64 KiB apart, and some.
 const BLOCKS: u64 = 136;
+/// Blocks that are left for files and maps: few, so that each is used again and
+/// again.
+const LEFT: std::ops::Range<u64> = 8..40;
 const FILES: u64 = 3;
 const OPS_MAX: usize = 48;
+/// Calls that a persist makes, about.
+const CALLS: u64 = 5;
 
 /// What is done to the store; places are in blocks of the file.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,10 @@ enum Op {
     Unreserve(u64, u64, u64),
     /// Allocate, and write data there.
     Allocate(u64, u64, u64),
+    /// The same for so many blocks of the promised run with this number.
+    AllocatePromised(u64, u64, u64),
+    /// Reserve, allocate and complete.
+    Write(u64, u64, u64),
     Split(usize, u64),
     /// Cut a write that is on its way off.
     Truncate(usize, u64),
@@ -31,7 +40,8 @@ enum Op {
     Preallocate(u64, u64, u64),
     SetSize(u64, u64),
     Persist,
-    /// With a device whose call of this number fails.
+    /// With a device whose call of this number fails; from [`CALLS`] on, a write
+    /// of a superblock.
     PersistFailing(u64, Failure),
     /// Cut the power, with unflushed writes lost, kept or torn by this seed.
     Crash(u64),
@@ -97,7 +107,9 @@ fn decode(data: &[u8]) -> Case {
     if first >= 224 {
         return Case::Hostile(hostile::decode(&mut choices));
     }
-    let filler = u64::from(first) % (BLOCKS - 12);
+    let left = LEFT.start + u64::from(first) % (LEFT.end - LEFT.start);
+    // Two blocks are superblocks.
+    let filler = BLOCKS - 2 - left;
     let mut ops = Vec::new();
     while !choices.is_empty() && ops.len() < OPS_MAX {
         ops.push(op(&mut choices));
@@ -109,24 +121,30 @@ fn op(choices: &mut Choices<'_>) -> Op {
     let kind = choices.below(32);
     let file = |choices: &mut Choices<'_>| choices.below(FILES);
     let range = |choices: &mut Choices<'_>| {
-        let (start, len) = (choices.below(CELLS), choices.below(12));
+        let start = choices.below(CELLS);
+        let len = choices.one_of(&[1, 1, 2, 2, 3, 4, 8, 0]);
         (start, (start + len).min(CELLS))
     };
     let flight = |choices: &mut Choices<'_>| choices.index(8);
     match kind {
         0 => Op::Remove(file(choices)),
         1 => Op::Create(file(choices)),
-        2..=7 => {
+        2..=4 => {
             let (id, (start, end)) = (file(choices), range(choices));
             Op::Reserve(id, start, end)
         }
-        8 => {
+        5 => {
             let (id, (start, end)) = (file(choices), range(choices));
             Op::Unreserve(id, start, end)
         }
-        9..=14 => {
+        6..=9 => Op::AllocatePromised(file(choices), choices.below(4), 1 + choices.below(4)),
+        10 => {
             let (id, (start, end)) = (file(choices), range(choices));
             Op::Allocate(id, start, end)
+        }
+        11..=14 => {
+            let (id, (start, end)) = (file(choices), range(choices));
+            Op::Write(id, start, end)
         }
         15 => Op::Split(flight(choices), choices.below(8)),
         16 => Op::Truncate(flight(choices), choices.below(8)),

@@ -10,7 +10,7 @@ use extentwise_device::{DeviceGeometry, ErrorClass, read_exact, write_all};
 use extentwise_engine::{ExtentKind, FileId, Mapping};
 use extentwise_thin::{ThinError, ThinStore};
 
-use super::{BLOCKS, CELLS, FILES, Failure, How, Op};
+use super::{BLOCKS, CALLS, CELLS, FILES, Failure, How, Op};
 use crate::device::{Fate, Fault, FaultDevice, FaultPlan, FaultRule, VolatileDevice, When};
 use crate::seed;
 
@@ -109,6 +109,12 @@ impl Session {
                 self.mark_promised(id, start, end, false);
             }
             Op::Allocate(id, start, end) => self.allocate(FileId(id), start, end),
+            Op::AllocatePromised(id, nth, len) => {
+                if let Some((start, end)) = self.promised_run(FileId(id), nth, len) {
+                    self.allocate(FileId(id), start, end);
+                }
+            }
+            Op::Write(id, start, end) => self.write(FileId(id), start, end),
             Op::Split(index, at) => self.split(index, at),
             Op::Truncate(index, at) => self.truncate(index, at),
             Op::Complete(index, how) => self.complete(index, how),
@@ -132,7 +138,15 @@ impl Session {
                     Failure::Full => Fault::Full,
                     Failure::Torn => Fault::Torn,
                 };
-                self.persist(FaultRule::new(When::Nth(call), fault).into());
+                let plan = if call < CALLS {
+                    FaultRule::new(When::Nth(call), fault).into()
+                } else {
+                    let rule = FaultRule::new(When::Nth(0), fault);
+                    let slots = [0, BlockSize::MAX.bytes()];
+                    let slots = slots.map(|at| rule.within(DiskByte::new(at), LenBytes::new(1)));
+                    slots.into_iter().fold(FaultPlan::new(), FaultPlan::with)
+                };
+                self.persist(plan);
             }
             Op::Crash(seed) => self.crash(seed),
         }
@@ -197,11 +211,7 @@ impl Session {
     }
 
     fn allocate(&mut self, id: FileId, start: u64, end: u64) {
-        let in_flight = self.flights.iter().any(|flight| {
-            let flight_end = flight.first + flight.tokens.len() as u64;
-            flight.file == id && !flight.orphan && flight.first < end && start < flight_end
-        });
-        if in_flight {
+        if self.is_flying(id, start, end) {
             // The engine waits for what is on its way.
             return;
         }
@@ -229,17 +239,50 @@ impl Session {
         self.submit(id, start, spec);
     }
 
+    /// At most `len` blocks of the promised run number `nth` of a file.
+    fn promised_run(&self, id: FileId, nth: u64, len: u64) -> Option<(u64, u64)> {
+        let promised = self.promised.get(&id)?;
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for run in promised.chunk_by(|a, b| a == b) {
+            let end = at + run.len() as u64;
+            if run[0] {
+                runs.push((at, end.min(at + len)));
+            }
+            at = end;
+        }
+        let count = runs.len() as u64;
+        runs.get((nth % count.max(1)) as usize).copied()
+    }
+
+    /// Writes a range at once, if nothing is on its way there.
+    fn write(&mut self, id: FileId, start: u64, end: u64) {
+        if self.is_flying(id, start, end) || self.reserve(id, start, end).is_err() {
+            return;
+        }
+        let mut at = start;
+        while at < end {
+            let before = self.flights.len();
+            self.allocate(id, at, end);
+            assert_eq!(self.flights.len(), before + 1);
+            at += self.flights[before].tokens.len() as u64;
+            self.complete(before, How::Written);
+        }
+    }
+
+    fn is_flying(&self, id: FileId, start: u64, end: u64) -> bool {
+        self.flights.iter().any(|flight| {
+            let flight_end = flight.first + flight.tokens.len() as u64;
+            flight.file == id && !flight.orphan && flight.first < end && start < flight_end
+        })
+    }
+
     /// Writes data to the place of an ordered extent.
     fn submit(&mut self, id: FileId, first: u64, spec: NewOrdered) {
-        let mut tokens = Vec::new();
-        for nth in 0..spec.num_bytes.get() / BLOCK {
-            self.token += 1;
-            let mut bytes = [0; BLOCK as usize];
-            bytes[..8].copy_from_slice(&self.token.to_le_bytes());
-            let at = DiskByte::new(spec.disk_bytenr.get() + nth * BLOCK);
-            write_all(self.device.inner(), at, &[&bytes]).expect("nothing fails");
-            tokens.push(Some(self.token));
-        }
+        let blocks = spec.num_bytes.get() / BLOCK;
+        let tokens: Vec<Option<u64>> = (1..=blocks).map(|nth| Some(self.token + nth)).collect();
+        self.token += blocks;
+        self.put(spec.disk_bytenr, &tokens);
         let mut table = OrderedTable::new(BlockSize::MIN);
         let id_in_table = table.insert(spec).expect("a sound extent");
         self.flights.push(Flight {
@@ -252,6 +295,16 @@ impl Session {
             kept: tokens.len() as u64,
             tokens,
         });
+    }
+
+    /// Writes a block for each token; of what has none, something.
+    fn put(&self, at: DiskByte, tokens: &[Option<u64>]) {
+        for (nth, token) in (0..).zip(tokens) {
+            let mut bytes = [0; BLOCK as usize];
+            bytes[..8].copy_from_slice(&token.unwrap_or(u64::MAX).to_le_bytes());
+            let at = DiskByte::new(at.get() + nth * BLOCK);
+            write_all(self.device.inner(), at, &[&bytes]).expect("nothing fails");
+        }
     }
 
     /// Splits an ordered extent, and lets its first part be another flight (O7).
@@ -316,6 +369,9 @@ impl Session {
         let extent = flight.table.remove(flight.id, whole.start());
         let extent = extent.expect("the table has it");
         let outcome = extent.outcome().expect("all bytes are finished");
+        // The device may write as late as this, whatever comes of it.
+        let place = extent.disk_of(whole.start()).expect("its first byte");
+        self.put(place, &flight.tokens);
         let completed = self.store.complete(flight.file, &extent, outcome);
         if flight.orphan {
             return assert_eq!(completed, Err(ErrorClass::Gone));
