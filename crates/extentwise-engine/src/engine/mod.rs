@@ -143,6 +143,11 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         self.effects.pop_front()
     }
 
+    /// Whether [`next_effect`](Self::next_effect) would answer one.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// Whether an effect was handed out and not answered yet.
     pub fn is_io_under_way(&self) -> bool {
         !self.ios.is_empty()

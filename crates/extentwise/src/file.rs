@@ -1,0 +1,442 @@
+//! File handles.
+
+use std::fmt;
+use std::io;
+use std::sync::MutexGuard;
+
+use extentwise_engine::{
+    CloseReason, ErrorClass, FileOffset, FileRange, HandleId, Host, LenBytes, Mapping, Refusal,
+    SyncId, TicketState,
+};
+
+use crate::PageCache;
+use crate::cache::State;
+
+/// Whether a call waits for what is in its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It is refused as [`Busy`](Refusal::Busy) instead.
+    Try,
+}
+
+/// An open file of a [`PageCache`]; any number of threads may share it.
+///
+/// Dropping it syncs and closes it; what cannot be written then is told to the
+/// host as lost ([`Host::lost`]). [`close`](Self::close) answers errors instead
+/// and loses nothing.
+#[derive(Debug)]
+pub struct File<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    cache: PageCache<P, H>,
+    handle: HandleId,
+    open: bool,
+}
+
+/// A file that was not closed: here it is again, with its dirty data (C6).
+pub struct CloseError<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    /// The file, still open.
+    pub file: File<P, H>,
+    /// Why.
+    pub reason: CloseReason,
+}
+
+impl<P, H> File<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    pub(crate) const fn new(cache: PageCache<P, H>, handle: HandleId) -> Self {
+        Self {
+            cache,
+            handle,
+            open: true,
+        }
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> Result<u64, Refusal> {
+        let state = self.cache.shared().lock();
+        state.engine.size(self.handle).map(FileOffset::get)
+    }
+
+    /// Writes all of `bytes` at `at`. An error comes with how many bytes from
+    /// the start stand.
+    pub fn write_at(&self, at: u64, bytes: &[u8]) -> Result<(), (usize, Refusal)> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = bytes.get(done..).unwrap_or_default();
+            let start = at.checked_add(done as u64);
+            let written = start
+                .ok_or(Refusal::Failed(ErrorClass::TooLarge))
+                .and_then(|start| self.write_part(start, rest, Patience::Wait));
+            match written {
+                Ok(len) => done += len,
+                Err(refusal) => return Err((done, refusal)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the front of `bytes` at `at`, as far as it lies in one folio and
+    /// dirty memory has room; answers how many bytes that were.
+    pub fn write_part(&self, at: u64, bytes: &[u8], patience: Patience) -> Result<usize, Refusal> {
+        self.write_with(at, bytes.len(), patience, |into| {
+            let from = bytes.get(..into.len()).unwrap_or_default();
+            into[..from.len()].copy_from_slice(from);
+            from.len()
+        })
+    }
+
+    /// As [`write_part`](Self::write_part), for `len` bytes that `fill` makes: it
+    /// is called once with the memory, which may hold anything, and answers how
+    /// many bytes from its start it filled. No lock but the folio's is held
+    /// while it runs.
+    pub fn write_with(
+        &self,
+        at: u64,
+        len: usize,
+        patience: Patience,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<usize, Refusal> {
+        let range = range_of(at, len)?;
+        let (ticket, mut state) = self.attempt(patience, |state| {
+            state.engine.prepare_write(self.handle, range)
+        })?;
+        loop {
+            match state.engine.write_state(&ticket) {
+                TicketState::Ready => break,
+                TicketState::Failed(class) => return Err(Refusal::Failed(class)),
+                TicketState::Pending => state = self.cache.shared().wait(state),
+            }
+        }
+        let target = state.engine.write_target(&ticket);
+        let (folio, place) = target
+            .map(|(folio, place)| (folio.clone(), place))
+            .ok_or(Refusal::Failed(ErrorClass::Io))?;
+        drop(state);
+        // Nobody but this thread has the ticket; the engine is free meanwhile.
+        let copied = {
+            let mut folio = folio.write();
+            fill(folio.get_mut(place).unwrap_or_default())
+        };
+        let mut state = self.cache.shared().lock();
+        let stands = state
+            .engine
+            .commit_write(ticket, LenBytes::new(copied as u64));
+        self.cache.shared().notify(&state);
+        Ok(usize::try_from(stands?.get()).unwrap_or(copied))
+    }
+
+    /// Fills the front of `into` from `at` on; answers how many bytes there
+    /// were, fewer than asked at the end of the file (C1).
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, Refusal> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let start = at.saturating_add(done as u64);
+            match self.read_part(start, rest, Patience::Wait)? {
+                0 => break,
+                len => done += len,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Fills the front of `into` from `at` on, as far as it lies in one folio;
+    /// answers how many bytes that were: none at the end of the file.
+    pub fn read_part(
+        &self,
+        at: u64,
+        into: &mut [u8],
+        patience: Patience,
+    ) -> Result<usize, Refusal> {
+        let end = at.saturating_add(into.len() as u64);
+        let range = FileRange::clamped(FileOffset::new(at), FileOffset::new(end));
+        let (ticket, mut state) = self.attempt(patience, |state| {
+            state.engine.prepare_read(self.handle, range)
+        })?;
+        let Some(ticket) = ticket else {
+            return Ok(0);
+        };
+        loop {
+            match state.engine.read_state(&ticket) {
+                TicketState::Ready => break,
+                TicketState::Failed(class) => return Err(Refusal::Failed(class)),
+                TicketState::Pending => state = self.cache.shared().wait(state),
+            }
+        }
+        let source = state.engine.read_source(&ticket);
+        let (folio, place) = source
+            .map(|(folio, place)| (folio.clone(), place))
+            .ok_or(Refusal::Failed(ErrorClass::Io))?;
+        drop(state);
+        let copied = {
+            let folio = folio.read();
+            let from = folio.get(place).unwrap_or_default();
+            let into = into.get_mut(..from.len()).unwrap_or_default();
+            into.copy_from_slice(&from[..into.len()]);
+            into.len()
+        };
+        let mut state = self.cache.shared().lock();
+        state.engine.end_read(ticket);
+        self.cache.shared().notify(&state);
+        Ok(copied)
+    }
+
+    /// Gives the file another size; what is cut off is gone, what is added
+    /// reads as zero.
+    pub fn resize(&self, size: u64) -> Result<(), Refusal> {
+        let size = FileOffset::new(size);
+        let resize = |state: &mut State<P>| state.engine.resize(self.handle, size);
+        let ((), state) = self.attempt(Patience::Wait, resize)?;
+        self.cache.shared().notify(&state);
+        Ok(())
+    }
+
+    /// Makes a range read as zero and gives its space back.
+    pub fn punch(&self, start: u64, end: u64) -> Result<(), Refusal> {
+        let range = FileRange::clamped(FileOffset::new(start), FileOffset::new(end));
+        let punch = |state: &mut State<P>| state.engine.punch(self.handle, range);
+        let ((), state) = self.attempt(Patience::Wait, punch)?;
+        self.cache.shared().notify(&state);
+        Ok(())
+    }
+
+    /// Makes durable what is dirty now, and the size. An error is what failed
+    /// since this handle's last report (E2).
+    pub fn sync(&self) -> Result<(), Refusal> {
+        let mut state = self.cache.shared().lock();
+        let sync = state.engine.sync(self.handle)?;
+        self.wait_for(state, sync)
+    }
+
+    /// As [`sync`](Self::sync), for the folios that a range meets.
+    pub fn sync_range(&self, start: u64, end: u64) -> Result<(), Refusal> {
+        let range = FileRange::clamped(FileOffset::new(start), FileOffset::new(end));
+        let mut state = self.cache.shared().lock();
+        let sync = state.engine.sync_range(self.handle, range)?;
+        self.wait_for(state, sync)
+    }
+
+    /// Syncs and closes the file. Where that fails, the file comes back with
+    /// its data: nothing is lost (C6).
+    pub fn close(mut self) -> Result<(), CloseError<P, H>> {
+        match self.try_close() {
+            Ok(()) => Ok(()),
+            Err(reason) => Err(CloseError { file: self, reason }),
+        }
+    }
+
+    /// A reader and writer with a position, for code that wants one.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor<'_, P, H> {
+        Cursor {
+            file: self,
+            position: 0,
+        }
+    }
+
+    fn try_close(&mut self) -> Result<(), CloseReason> {
+        if let Err(Refusal::Failed(class)) = self.sync() {
+            return Err(CloseReason::Failed(class));
+        }
+        let mut state = self.cache.shared().lock();
+        loop {
+            match state.engine.close(self.handle) {
+                Ok(()) => {
+                    self.open = false;
+                    self.cache.shared().notify(&state);
+                    return Ok(());
+                }
+                Err(error)
+                    if error.reason == CloseReason::Busy && state.engine.is_io_under_way() =>
+                {
+                    state = self.cache.shared().wait(state);
+                }
+                Err(error) => return Err(error.reason),
+            }
+        }
+    }
+
+    /// Tries until the engine is not busy; answers with the lock still held.
+    fn attempt<T>(
+        &self,
+        patience: Patience,
+        mut call: impl FnMut(&mut State<P>) -> Result<T, Refusal>,
+    ) -> Result<(T, MutexGuard<'_, State<P>>), Refusal> {
+        let mut state = self.cache.shared().lock();
+        loop {
+            match call(&mut state) {
+                Err(Refusal::Busy) if patience == Patience::Wait => {
+                    state = self.cache.shared().wait(state);
+                }
+                Err(refusal) => {
+                    self.cache.shared().notify(&state);
+                    return Err(refusal);
+                }
+                Ok(value) => return Ok((value, state)),
+            }
+        }
+    }
+
+    fn wait_for(&self, mut state: MutexGuard<'_, State<P>>, sync: SyncId) -> Result<(), Refusal> {
+        loop {
+            if let Some(nth) = state.ended.iter().position(|(ended, _)| *ended == sync) {
+                let (_, result) = state.ended.swap_remove(nth);
+                return result.map_err(Refusal::Failed);
+            }
+            state = self.cache.shared().wait(state);
+        }
+    }
+}
+
+impl<P, H> fmt::Debug for CloseError<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("CloseError");
+        text.field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl<P, H> fmt::Display for CloseError<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (handle, reason) = (self.file.handle, self.reason);
+        extentwise_engine::CloseError { handle, reason }.fmt(f)
+    }
+}
+
+impl<P, H> std::error::Error for CloseError<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+}
+
+impl<P, H> Drop for File<P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn drop(&mut self) {
+        // Twice: the first close may only report an old error (E1).
+        if !self.open || self.try_close().is_ok() || self.try_close().is_ok() {
+            return;
+        }
+        let mut state = self.cache.shared().lock();
+        if state.engine.discard(self.handle).is_ok() {
+            let _ = state.engine.close(self.handle);
+        }
+        self.cache.shared().notify(&state);
+    }
+}
+
+/// A position in a [`File`], for `std::io`.
+#[derive(Debug)]
+pub struct Cursor<'a, P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    file: &'a File<P, H>,
+    position: u64,
+}
+
+impl<P, H> io::Read for Cursor<'_, P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(self.position, into).map_err(io_error)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl<P, H> io::Write for Cursor<'_, P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let written = self
+            .file
+            .write_part(self.position, bytes, Patience::Wait)
+            .map_err(io_error)?;
+        self.position += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.sync().map_err(io_error)
+    }
+}
+
+impl<P, H> io::Seek for Cursor<'_, P, H>
+where
+    P: Mapping + Send + 'static,
+    H: Host<P> + Send + Sync + 'static,
+{
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            io::SeekFrom::Start(at) => Some(at),
+            io::SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            io::SeekFrom::End(by) => {
+                let size = self.file.size().map_err(io_error)?;
+                size.checked_add_signed(by)
+            }
+        };
+        self.position = target.ok_or_else(|| {
+            let message = format!("seek {to:?}: before the start or past 2^64 - 1");
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        })?;
+        Ok(self.position)
+    }
+}
+
+fn range_of(at: u64, len: usize) -> Result<FileRange, Refusal> {
+    FileRange::at(FileOffset::new(at), LenBytes::new(len as u64)).ok_or(Refusal::Range(
+        FileRange::clamped(FileOffset::new(at), FileOffset::MAX),
+    ))
+}
+
+/// The kind that the standard library has for a refusal, with its sentence.
+fn io_error(refusal: Refusal) -> io::Error {
+    let class = match refusal {
+        Refusal::Failed(class) | Refusal::Latched(class) => class,
+        Refusal::Busy => return io::Error::new(io::ErrorKind::WouldBlock, refusal),
+        Refusal::Range(_) | Refusal::NotOpen => {
+            return io::Error::new(io::ErrorKind::InvalidInput, refusal);
+        }
+    };
+    let kind = match class {
+        ErrorClass::NoSpace => io::ErrorKind::StorageFull,
+        ErrorClass::Quota => io::ErrorKind::QuotaExceeded,
+        ErrorClass::TooLarge => io::ErrorKind::FileTooLarge,
+        ErrorClass::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+        ErrorClass::NoMemory => io::ErrorKind::OutOfMemory,
+        ErrorClass::Unsupported => io::ErrorKind::Unsupported,
+        ErrorClass::Denied => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, refusal)
+}

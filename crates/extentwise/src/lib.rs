@@ -1,0 +1,26 @@
+//! A page cache for threads.
+//!
+//! [`PageCache`] hosts the engine (`extentwise-engine`): threads of its own carry
+//! out what the engine wants done, on the devices that your [`Host`] brings.
+//! [`File`] handles are positioned readers and writers that any number of
+//! threads share.
+//!
+//! Bytes are copied while the engine is not locked: writers of different folios
+//! copy at the same time, and readers wait for nobody but a writer of the same
+//! folio.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod file;
+mod flusher;
+mod memory;
+
+pub use cache::{PageCache, Setup};
+pub use extentwise_device as device;
+pub use extentwise_engine as engine;
+pub use extentwise_engine::{
+    BlockSize, CloseReason, Config, ErrorClass, ErrorPolicy, FileId, FileOffset, FileRange, Host,
+    Identity, LenBytes, Loss, Mapping, Refusal,
+};
+pub use file::{CloseError, Cursor, File, Patience};
