@@ -90,10 +90,10 @@ fn threads_with_a_file_each_see_what_they_wrote() {
                     let end = start as usize + len;
                     match number(8) {
                         0..=2 => {
-                            let fill = number(255) as u8 + 1;
-                            file.write_at(start, &vec![fill; len]).unwrap();
+                            let byte = number(255) as u8 + 1;
+                            file.write_at(start, &vec![byte; len]).unwrap();
                             model.resize(model.len().max(end), 0);
-                            model[start as usize..end].fill(fill);
+                            model[start as usize..end].fill(byte);
                         }
                         3 | 4 => {
                             let mut bytes = vec![0; len];
@@ -137,12 +137,12 @@ fn c5_two_writers_of_different_folios_copy_at_the_same_time() {
         for place in [0, 8192] {
             let (file, both_copy) = (&file, &both_copy);
             scope.spawn(move || {
-                let fill = |into: &mut [u8]| {
+                let put = |into: &mut [u8]| {
                     both_copy.wait();
                     into.fill(7);
                     into.len()
                 };
-                assert_eq!(file.write_with(place, 4096, Patience::Wait, fill), Ok(4096));
+                assert_eq!(file.write_with(place, 4096, Patience::Wait, put), Ok(4096));
             });
         }
     });
