@@ -1,7 +1,7 @@
 //! The store as a map that the engine asks.
 
 use extentwise_core::errseq::ErrorClass;
-use extentwise_core::geometry::{BlockSize, FileOffset, FileRange, LenBytes};
+use extentwise_core::geometry::{BlockSize, DiskByte, FileOffset, FileRange, LenBytes};
 use extentwise_core::ordered::{NewOrdered, OrderedExtent, OrderedFlags, Outcome, Record};
 use extentwise_engine::{ExtentKind, FileExtent, FileId, Mapping};
 
@@ -9,7 +9,7 @@ use crate::disk::disk_byte;
 use crate::error::ThinError;
 use crate::file::{Extent, File, State};
 use crate::ranges::Run;
-use crate::space::{Flight, Place};
+use crate::space::{Flight, Place, Space};
 use crate::store::{Headroom, ThinStore, in_place};
 
 /// What is written again goes to a new place; only unwritten extents are filled
@@ -124,26 +124,27 @@ impl Mapping for ThinStore {
         })
     }
 
+    fn give_back(&mut self, file: FileId, unused: NewOrdered) {
+        let range = FileRange::at(unused.file_offset, unused.num_bytes);
+        let disk = unused.disk_bytenr.checked_add(unused.offset);
+        if let (Some(range), Some(disk)) = (range, disk)
+            && let Ok((run, disk, flight)) = self.in_flight(file, range, disk)
+        {
+            self.release(file, run, disk, flight.place);
+        }
+    }
+
     fn complete(
         &mut self,
         file: FileId,
         extent: &OrderedExtent,
         outcome: Outcome,
     ) -> Result<(), ErrorClass> {
-        let run = class(self.run_of(extent.range()))?.ok_or(ErrorClass::Denied)?;
         let disk = extent.disk_of(extent.file_offset());
-        let disk = disk.map(|disk| disk.get() >> self.block_size.shift());
-        let disk = disk.and_then(|disk| Run::at(disk, run.len()));
         let disk = disk.ok_or(ErrorClass::Denied)?;
-        let flight = self.space.flight_of(disk).ok_or(ErrorClass::Denied)?;
-        if flight.at != run.start || flight.file.is_some_and(|owner| owner != file) {
-            return Err(ErrorClass::Denied);
-        }
+        let (run, disk, flight) = self.in_flight(file, extent.range(), disk)?;
         if flight.file.is_none() {
-            self.space.end_flight(disk);
-            if flight.place == Place::New {
-                self.space.free.insert(disk);
-            }
+            self.release(file, run, disk, flight.place);
             return Err(ErrorClass::Gone);
         }
         let kept = match outcome.record {
@@ -224,6 +225,41 @@ impl Mapping for ThinStore {
         self.changed |= entry.size != size.get();
         entry.size = size.get();
         Ok(())
+    }
+}
+
+impl ThinStore {
+    /// What is in flight from `range` of a file to `disk`: its blocks there and
+    /// on the device. The file may be removed by now.
+    fn in_flight(
+        &self,
+        file: FileId,
+        range: FileRange,
+        disk: DiskByte,
+    ) -> Result<(Run, Run, Flight), ErrorClass> {
+        let run = class(self.run_of(range))?.ok_or(ErrorClass::Denied)?;
+        let disk = Run::at(disk.get() >> self.block_size.shift(), run.len());
+        let disk = disk.ok_or(ErrorClass::Denied)?;
+        let flight = self.space.flight_of(disk).ok_or(ErrorClass::Denied)?;
+        if flight.at != run.start || flight.file.is_some_and(|owner| owner != file) {
+            return Err(ErrorClass::Denied);
+        }
+        Ok((run, disk, flight))
+    }
+
+    /// Ends a flight of which nothing is recorded.
+    fn release(&mut self, file: FileId, run: Run, disk: Run, place: Place) {
+        self.returned = self.returned.saturating_add(run.len());
+        let end = |space: &mut Space| {
+            space.end_flight(disk);
+            if place == Place::New {
+                space.free.insert(disk);
+            }
+        };
+        // The accounts of a file that was removed are gone with it.
+        if self.changing(file, run, |_, space| end(space)).is_none() {
+            end(&mut self.space);
+        }
     }
 }
 

@@ -281,6 +281,9 @@ impl ThinStore {
     /// The blocks of a range; `None` where it is empty.
     pub(crate) fn run_of(&self, range: FileRange) -> Result<Option<Run>, ThinError> {
         let (start, end) = (range.start().get(), range.end().get());
+        if range.is_empty() {
+            return Ok(None);
+        }
         if !self.block_size.divides(start) || !self.block_size.divides(end) {
             return Err(ThinError::Unaligned { start, end });
         }

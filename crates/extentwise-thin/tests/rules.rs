@@ -120,6 +120,20 @@ fn o5_what_failed_or_was_cut_off_is_not_recorded_and_its_space_is_free() {
 }
 
 #[test]
+fn a_place_that_is_not_used_is_free_again_once() {
+    let (device, mut store) = store();
+    let free = store.usage().free;
+    store.reserve(A, range(0, 4)).unwrap();
+    let spec = submit(&mut store, &device, A, range(0, 4), 1);
+    for _ in 0..2 {
+        store.give_back(A, spec);
+        assert_eq!((store.usage().free, store.usage().in_flight), (free, 0));
+        store.check().unwrap();
+    }
+    store.reserve(A, range(0, 4)).unwrap();
+}
+
+#[test]
 fn w14_what_was_promised_is_given_when_nothing_else_is_left() {
     let (device, mut store) = store();
     let mut promised = 0;
@@ -301,6 +315,8 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     let last = FileRange::new(end, FileOffset::MAX).unwrap();
     assert_eq!(store.map(A, last), Err(ErrorClass::TooLarge));
     assert_eq!(store.map(A, whole).unwrap().range, range(0, 2));
+    let last = FileRange::new(FileOffset::MAX, FileOffset::MAX).unwrap();
+    assert_eq!(store.truncate(A, FileOffset::MAX, last), Ok(()));
     for nothing in [range(0, 0), range(7, 7)] {
         assert_eq!(store.reserve(A, nothing), Ok(()));
         assert_eq!(store.punch(A, nothing), Ok(()));

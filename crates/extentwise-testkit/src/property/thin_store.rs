@@ -54,6 +54,8 @@ enum How {
     Failed,
     /// Failed, and space for it is promised again at once.
     FailedAndReserved,
+    /// Nobody uses the place.
+    GivenBack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +157,7 @@ fn op(choices: &mut Choices<'_>) -> Op {
                 How::Written,
                 How::Failed,
                 How::FailedAndReserved,
+                How::GivenBack,
             ];
             Op::Complete(flight, choices.one_of(&hows))
         }

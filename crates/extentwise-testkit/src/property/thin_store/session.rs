@@ -363,7 +363,7 @@ impl Session {
             How::Written => IoOutcome::Written {
                 valid_end: whole.end(),
             },
-            How::Failed | How::FailedAndReserved => IoOutcome::Failed,
+            How::Failed | How::FailedAndReserved | How::GivenBack => IoOutcome::Failed,
         };
         flight.table.finish(whole, outcome, &mut ());
         let extent = flight.table.remove(flight.id, whole.start());
@@ -372,6 +372,9 @@ impl Session {
         // The device may write as late as this, whatever comes of it.
         let place = extent.disk_of(whole.start()).expect("its first byte");
         self.put(place, &flight.tokens);
+        if how == How::GivenBack {
+            return self.store.give_back(flight.file, extent.spec());
+        }
         let completed = self.store.complete(flight.file, &extent, outcome);
         if flight.orphan {
             return assert_eq!(completed, Err(ErrorClass::Gone));
