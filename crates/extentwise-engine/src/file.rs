@@ -22,6 +22,8 @@ pub(crate) struct File {
     pub(crate) i_size: FileOffset,
     /// The size on record (S4).
     pub(crate) recorded: FileOffset,
+    /// The size on record as the map was told.
+    pub(crate) told: FileOffset,
     /// What `recorded` would be without the barrier.
     recorded_behind: FileOffset,
     barrier: Option<Barrier>,
@@ -43,8 +45,10 @@ pub(crate) struct File {
     pub(crate) stalled: Option<ErrorClass>,
     /// Why a write of zeros by the engine failed; nobody was told yet.
     pub(crate) zeros_error: Option<ErrorClass>,
-    /// Something was written since the last flush.
-    pub(crate) unflushed: bool,
+    /// Bios that the device has answered, and those of them that a flush which
+    /// began later has made durable.
+    pub(crate) written: u64,
+    pub(crate) flushed: u64,
     pub(crate) handles: u32,
     pub(crate) writing: Stream,
     pub(crate) reading: Stream,
@@ -98,6 +102,7 @@ impl File {
             id,
             i_size: size,
             recorded: size,
+            told: size,
             recorded_behind: size,
             barrier: None,
             table: OrderedTable::new(config.block_size),
@@ -112,7 +117,8 @@ impl File {
             failures: 0,
             stalled: None,
             zeros_error: None,
-            unflushed: false,
+            written: 0,
+            flushed: 0,
             handles: 0,
             writing: Stream::default(),
             reading: Stream::default(),
@@ -134,12 +140,24 @@ impl File {
         self.recorded = self.recorded.max(size);
     }
 
-    /// Holds the recorded size where it is until the block at `block` is
-    /// written.
+    /// A sync has written everything below `size`, also the block of a barrier that
+    /// was there when it began: the size goes on record whatever was raised since.
+    pub(crate) fn record_synced(&mut self, size: FileOffset) {
+        let size = size.min(self.i_size);
+        self.recorded_behind = self.recorded_behind.max(size);
+        self.recorded = self.recorded.max(size);
+        if let Some(barrier) = &mut self.barrier {
+            barrier.size = barrier.size.max(size);
+        }
+    }
+
+    /// Holds the recorded size where it is, but not before the block at `block`,
+    /// until that block is written: a sync that began before has promised what
+    /// lies in front of it.
     pub(crate) fn raise_barrier(&mut self, block: FileOffset) {
         self.barrier.get_or_insert(Barrier {
             block,
-            size: self.recorded,
+            size: self.recorded.max(block),
         });
     }
 
@@ -158,7 +176,10 @@ impl File {
         self.i_size = size;
         self.recorded = self.recorded.min(size);
         self.recorded_behind = self.recorded_behind.min(size);
-        self.barrier = self.barrier.filter(|barrier| barrier.block < size);
+        // A file that ends before what is on record has nothing to hold back.
+        self.barrier = self
+            .barrier
+            .filter(|barrier| barrier.block < size && barrier.size < size);
     }
 
     /// Whether an ordered extent as old as `last`, or older, is under way.

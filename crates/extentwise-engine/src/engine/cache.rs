@@ -61,7 +61,14 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 Ok(geometry) if self.is_free(file, geometry) => {
                     match self.make_folio(file, geometry) {
                         Err(Refusal::Busy) if smaller => {}
-                        Err(Refusal::Busy) => return Err(self.out_of_room(file)),
+                        Err(Refusal::Busy) => {
+                            let refusal = self.out_of_room(file);
+                            // What lay past the end is clean without I/O.
+                            return match self.make_folio(file, geometry) {
+                                Err(Refusal::Busy) => Err(refusal),
+                                made => made,
+                            };
+                        }
                         made => return made,
                     }
                 }

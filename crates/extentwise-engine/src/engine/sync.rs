@@ -32,6 +32,8 @@ pub(super) struct Sync {
     /// The size when it began, and the errors of the file by then.
     size: FileOffset,
     failures: u64,
+    /// The bios that its flush makes durable.
+    flushes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             last: self.files.get(key).and_then(|file| file.last_ordered),
             size,
             failures,
+            flushes: 0,
         };
         let id = SyncId(self.new_number());
         self.syncs.insert(id, sync);
@@ -145,7 +148,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         folio.is_some_and(|folio| matches!(folio.owner, Owner::Writer(_)))
     }
 
-    /// C8: the data before what points at it.
+    /// C8: the data before what points at it. A flush covers what was answered
+    /// before it began; that of another sync may still be under way, or fail.
     fn flush(&mut self, id: SyncId) {
         let Some(sync) = self.syncs.get_mut(&id) else {
             return;
@@ -154,21 +158,26 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(file) = self.files.get_mut(sync.file) else {
             return;
         };
-        let needed = self.config.write_cache == WriteCache::Volatile && file.unflushed;
-        if !needed {
+        let unflushed = file.written > file.flushed;
+        if !unflushed || self.config.write_cache != WriteCache::Volatile {
             return self.persist(id);
         }
-        file.unflushed = false;
+        sync.flushes = file.written;
         let file = file.id;
         let io = self.new_io(Io::Flush(id));
         self.effects.push_back(Effect::Flush { io, file });
     }
 
     pub(super) fn complete_flush(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
-        match result {
-            Ok(()) => self.persist(id),
-            Err(class) => self.fail(id, class),
+        if let Err(class) = result {
+            return self.fail(id, class);
         }
+        if let Some(sync) = self.syncs.get(&id)
+            && let Some(file) = self.files.get_mut(sync.file)
+        {
+            file.flushed = file.flushed.max(sync.flushes);
+        }
+        self.persist(id);
     }
 
     /// The map is made durable. All data that lies below the size of the start
@@ -182,19 +191,15 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(file) = self.files.get_mut(key) else {
             return;
         };
-        let before = file.recorded;
         if sync.range == WHOLE && file.failures == sync.failures {
-            file.raise_recorded(sync.size.min(file.i_size));
+            file.record_synced(sync.size);
         }
-        let (file_id, recorded) = (file.id, file.recorded);
-        if recorded != before
-            && let Err(class) = self.mapping.set_size(file_id, recorded)
-        {
+        let file = file.id;
+        if let Err(class) = self.tell_size(key) {
             return self.fail(id, class);
         }
         let io = self.new_io(Io::Persist(id));
-        self.effects
-            .push_back(Effect::Persist { io, file: file_id });
+        self.effects.push_back(Effect::Persist { io, file });
     }
 
     pub(super) fn complete_persist(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
@@ -210,7 +215,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             let key = sync.file;
             self.note_failure(key, class);
             if let Some(file) = self.files.get_mut(key) {
-                file.unflushed = true;
+                // Nobody knows what the device still holds.
+                file.written = file.written.saturating_add(1);
             }
         }
         self.end_sync(id);

@@ -92,6 +92,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         ticket: WriteTicket,
         copied: LenBytes,
     ) -> Result<LenBytes, Refusal> {
+        // What was given up before must not stand where the file grows now.
+        self.reap();
         let slot = ticket.0.slot;
         let state = match self.tickets.of(&ticket.0) {
             Some(work) => work.state,
@@ -183,29 +185,38 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     /// Holds writers back while too much is dirty; answers how many bytes more
     /// may become dirty (C5).
     fn throttle(&mut self, file: Key) -> Result<u64, Refusal> {
-        let config = &self.config;
-        let of_file = self.files.get(file).ok_or(Refusal::NotOpen)?;
-        let room = config
-            .dirty_bytes_max
-            .get()
-            .saturating_sub(self.dirty_bytes);
-        let own = config.file_dirty_bytes_max.get();
-        let own = own.saturating_sub(of_file.dirty_bytes);
-        if room > 0 && own > 0 {
-            return Ok(room.min(own));
+        let (over, room) = self.dirty_room(file)?;
+        if room > 0 {
+            return Ok(room);
         }
-        let over = room == 0;
-        let stalled = of_file.stalled;
+        let stalled = self.files.get(file).and_then(|file| file.stalled);
         if over {
             self.write_back_all();
         } else {
             self.write_back(file, WHOLE);
+        }
+        // What lay past the end is clean without I/O: there is nothing to wait for.
+        let (_, room) = self.dirty_room(file)?;
+        if room > 0 {
+            return Ok(room);
         }
         // What cannot be written is told to the writer, who would wait for ever.
         match stalled {
             Some(class) => Err(Refusal::Failed(class)),
             None => Err(self.busy()),
         }
+    }
+
+    /// Whether too much is dirty in all files together, and how many bytes more
+    /// may become dirty in this one.
+    fn dirty_room(&self, file: Key) -> Result<(bool, u64), Refusal> {
+        let config = &self.config;
+        let of_file = self.files.get(file).ok_or(Refusal::NotOpen)?;
+        let all = config.dirty_bytes_max.get();
+        let all = all.saturating_sub(self.dirty_bytes);
+        let own = config.file_dirty_bytes_max.get();
+        let own = own.saturating_sub(of_file.dirty_bytes);
+        Ok((all == 0, all.min(own)))
     }
 
     /// The front of `range` that may become dirty within `room` bytes, and at
@@ -363,10 +374,26 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             write.commit(copied, &mut cx);
         }
         self.advance_write(slot);
-        match self.tickets.get(slot).map(|work| &work.kind) {
-            Some(WorkKind::Over(len)) => *len,
-            _ => LenBytes::ZERO,
+        let Some(work) = self.tickets.get(slot) else {
+            return LenBytes::ZERO;
+        };
+        let WorkKind::Over(len) = work.kind else {
+            return LenBytes::ZERO;
+        };
+        // What was copied past the end and does not stand must not be seen when
+        // the file grows over it (V15).
+        let size = self
+            .files
+            .get(work.file)
+            .map_or(SIZE_MAX, |file| file.i_size);
+        let behind = FileRange::clamped(size.max(work.range.start()), work.range.end());
+        if !behind.is_empty()
+            && let Some(folio) = self.folios.get_mut(work.folio)
+        {
+            let place = folio.place_of(behind);
+            self.memory.zero(&mut folio.bytes, place);
         }
+        len
     }
 
     /// A write of a folio is over.

@@ -228,7 +228,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     }
 
     fn tell_lost(&mut self, file: Key, range: FileRange, why: Loss) {
-        if let Some(file) = self.files.get(file) {
+        if let Some(file) = self.files.get_mut(file) {
+            // Nobody will write it: the size need not wait for it.
+            file.lower_barrier(range);
             self.effects.push_back(Effect::Lost {
                 file: file.id,
                 range,
@@ -319,7 +321,6 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(file) = self.files.get_mut(key) else {
             return;
         };
-        file.unflushed = true;
         let (id, disk, len, valid_len) = (file.id, bio.disk_bytenr(), bio.len(), bio.valid_len());
         self.counts.bios = self.counts.bios.saturating_add(1);
         self.counts.bio_bytes = self.counts.bio_bytes.saturating_add(len.get());
@@ -346,6 +347,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         };
         let took = self.now_nanos.saturating_sub(sent_nanos);
         self.counts.writeback.record(took);
+        file.written = file.written.saturating_add(1);
         let outcome = match result {
             Ok(()) => IoOutcome::Written {
                 valid_end: bio.valid_end(),
@@ -438,6 +440,18 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         self.account(key, folio_key, before, after);
     }
 
+    /// Tells the map the size on record, if it has changed.
+    pub(super) fn tell_size(&mut self, key: Key) -> Result<(), ErrorClass> {
+        let Some(file) = self.files.get_mut(key) else {
+            return Err(ErrorClass::Gone);
+        };
+        if file.told != file.recorded {
+            self.mapping.set_size(file.id, file.recorded)?;
+            file.told = file.recorded;
+        }
+        Ok(())
+    }
+
     fn raise_recorded(&mut self, key: Key, extent: &OrderedExtent) {
         let Some(file) = self.files.get_mut(key) else {
             return;
@@ -445,12 +459,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         file.stalled = None;
         let size = extent.recorded_size(FileOffset::ZERO, file.i_size);
         file.lower_barrier(extent.range());
-        let before = file.recorded;
         file.raise_recorded(size);
-        let (id, recorded) = (file.id, file.recorded);
-        if recorded != before
-            && let Err(class) = self.mapping.set_size(id, recorded)
-        {
+        if let Err(class) = self.tell_size(key) {
             self.note_failure(key, class);
         }
         debug_assert!(extent.spec().kind != OrderedKind::Plain || extent.outcome().is_some());

@@ -1,0 +1,114 @@
+//! What a sync that succeeded has promised, where several are under way and the
+//! file grows meanwhile. Each was found by a simulated schedule.
+
+mod support;
+
+use extentwise_engine::{Effect, ErrorClass, LenBytes};
+
+use support::{BLOCK, FILE, Stage, at, config, config_of_folios, pattern};
+
+fn flushes(effects: &[Effect]) -> usize {
+    let flushes = effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Flush { .. }));
+    flushes.count()
+}
+
+fn told_size(stage: &Stage) -> Option<u64> {
+    stage.engine.mapping().size.get(&FILE).copied()
+}
+
+#[test]
+fn a_sync_does_not_lean_on_a_flush_that_is_still_under_way() {
+    let mut stage = Stage::new(config());
+    stage.write(0, &pattern(BLOCK, 1));
+    let first = stage.begin_sync();
+    let writes = stage.take();
+    stage.carry_out_all(&writes);
+    let flush = stage.take();
+    assert_eq!(flushes(&flush), 1);
+    let second = stage.begin_sync();
+    assert_eq!(flushes(&stage.take()), 1, "the first one may fail");
+    stage.answer(flush[0], Err(ErrorClass::Io));
+    assert_eq!(stage.sync_result(second), None);
+    stage.take();
+    assert_eq!(stage.sync_result(first), Some(Err(ErrorClass::Io)));
+}
+
+#[test]
+fn what_is_answered_after_a_flush_began_is_flushed_again() {
+    let mut stage = Stage::new(config());
+    stage.write(0, &pattern(BLOCK, 1));
+    let first = stage.begin_sync();
+    let writes = stage.take();
+    stage.carry_out_all(&writes);
+    let flush = stage.take();
+    stage.write(BLOCK, &pattern(BLOCK, 2));
+    stage.engine.write_back_all();
+    let later = stage.take();
+    stage.carry_out_all(&later);
+    stage.carry_out_all(&flush);
+    stage.run();
+    assert_eq!(stage.sync_result(first), Some(Ok(())));
+    stage.begin_sync();
+    assert_eq!(flushes(&stage.take()), 1);
+}
+
+#[test]
+fn the_map_learns_of_a_size_that_was_held_back() {
+    let mut stage = Stage::new(config());
+    stage.write(0, &pattern(100, 1));
+    stage.engine.resize(stage.handle, at(3 * BLOCK)).unwrap();
+    stage.write(5 * BLOCK, &pattern(BLOCK, 2));
+    assert_eq!(stage.sync(), Ok(()));
+    assert_eq!(stage.recorded(), 6 * BLOCK);
+    assert_eq!(told_size(&stage), Some(6 * BLOCK));
+}
+
+#[test]
+fn growth_during_a_sync_does_not_hold_back_the_size_that_it_promised() {
+    let mut stage = Stage::new(config_of_folios(BLOCK));
+    stage.write(0, &pattern(BLOCK + 100, 1));
+    let sync = stage.begin_sync();
+    let writes = stage.take();
+    // The old last block is dirty again, and no part of the sync.
+    stage.engine.resize(stage.handle, at(4 * BLOCK)).unwrap();
+    stage.carry_out_all(&writes);
+    while stage.sync_result(sync).is_none() {
+        let next = stage.take();
+        stage.carry_out_all(&next);
+    }
+    assert_eq!(stage.sync_result(sync), Some(Ok(())));
+    assert!(told_size(&stage).is_some_and(|size| size > BLOCK + 99));
+}
+
+#[test]
+fn a_copy_past_the_end_that_does_not_stand_is_not_seen_when_the_file_grows_over_it() {
+    let mut stage = Stage::new(config_of_folios(BLOCK));
+    stage.write(0, &pattern(100, 1));
+    // Its gap reads as zero from now on.
+    let beyond = stage.prepare(3 * BLOCK, 10).unwrap();
+    let short = stage.prepare(50, 200).unwrap();
+    stage.copy(&short, &[7; 200]);
+    drop(short);
+    stage.copy(&beyond, &[9; 10]);
+    let stands = stage.engine.commit_write(beyond, LenBytes::new(10));
+    assert_eq!(stands, Ok(LenBytes::new(10)));
+    assert_eq!(stage.read(100, 150), vec![0; 150]);
+}
+
+#[test]
+fn a_writer_does_not_wait_for_what_lies_past_the_end_and_needs_no_io() {
+    let limited = config_of_folios(BLOCK).with_dirty_bytes(LenBytes::new(2 * BLOCK));
+    let mut stage = Stage::new(limited);
+    for block in 1..3 {
+        // Given up: zeros, dirty, past the end (V16).
+        drop(stage.prepare(block * BLOCK, 10).unwrap());
+    }
+    assert!(
+        stage
+            .engine
+            .prepare_write(stage.handle, support::range(0, 10))
+            .is_ok()
+    );
+}
