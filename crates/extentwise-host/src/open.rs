@@ -66,6 +66,10 @@ pub enum OpenCause {
     Append,
     /// It was opened for direct I/O, which asks for aligned memory.
     Direct,
+    /// Direct I/O is asked for, and its file system has none.
+    NoDirect,
+    /// Direct I/O asks for an alignment that is no power of two up to 2 MiB.
+    Alignment(u32),
     /// What the operating system answered.
     Os(io::Error),
 }
@@ -113,6 +117,13 @@ impl fmt::Display for OpenError {
             OpenCause::Direct => {
                 f.write_str("is open for direct I/O (O_DIRECT): a file device is buffered")
             }
+            OpenCause::NoDirect => {
+                f.write_str("has no direct I/O (O_DIRECT): its file system is buffered")
+            }
+            OpenCause::Alignment(align) => write!(
+                f,
+                "asks for direct I/O aligned to {align}: must be a power of two up to 2097152"
+            ),
             OpenCause::Os(error) => error.fmt(f),
         }
     }

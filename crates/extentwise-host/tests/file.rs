@@ -1,6 +1,6 @@
 //! A file device conforms, and refuses with a class or a reason.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -194,6 +194,6 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
 fn the_file_comes_back() {
     let device = FileDevice::from_file(tempfile::tempfile().unwrap(), Lock::None).unwrap();
     write_all(&device, DiskByte::ZERO, &[b"abc"]).unwrap();
-    let file: File = device.into_file();
+    let file = device.into_file();
     assert_eq!(file.metadata().unwrap().len(), 3);
 }
