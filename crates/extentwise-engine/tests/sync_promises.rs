@@ -83,6 +83,26 @@ fn growth_during_a_sync_does_not_hold_back_the_size_that_it_promised() {
 }
 
 #[test]
+fn a_sync_does_not_record_a_size_that_was_cut_off_and_grown_over_meanwhile() {
+    let mut stage = Stage::new(config_of_folios(BLOCK));
+    stage.write(0, &pattern(4 * BLOCK, 1));
+    let sync = stage.begin_sync();
+    let writes = stage.take();
+    stage.carry_out_all(&writes);
+    stage.engine.resize(stage.handle, at(BLOCK)).unwrap();
+    stage.write(BLOCK, &pattern(4 * BLOCK, 2));
+    while stage.sync_result(sync).is_none() {
+        let next = stage.take();
+        stage.carry_out_all(&next);
+    }
+    assert_eq!(
+        told_size(&stage),
+        Some(BLOCK),
+        "the new bytes are not written"
+    );
+}
+
+#[test]
 fn a_copy_past_the_end_that_does_not_stand_is_not_seen_when_the_file_grows_over_it() {
     let mut stage = Stage::new(config_of_folios(BLOCK));
     stage.write(0, &pattern(100, 1));

@@ -93,6 +93,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         self.forget_range(key, behind);
         let file = self.files.get_mut(key).ok_or(Refusal::NotOpen)?;
         file.cut(size);
+        self.cut_syncs(key, size);
         self.tell_size(key).map_err(Refusal::Failed)?;
         // No bytes from behind the end are left in the cache.
         if let Some(folio) = self.find_folio(key, size).filter(|_| kept > size)

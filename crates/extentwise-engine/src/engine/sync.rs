@@ -141,6 +141,14 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         }
     }
 
+    /// The file was cut: what lay behind is no longer for a sync to record, also
+    /// if the file grows over it again.
+    pub(super) fn cut_syncs(&mut self, file: Key, size: FileOffset) {
+        for sync in self.syncs.values_mut().filter(|sync| sync.file == file) {
+            sync.size = sync.size.min(size);
+        }
+    }
+
     /// Whether a writer holds the folio at `pos`.
     fn is_written_to(&self, file: Key, pos: FileOffset) -> bool {
         let key = self.files.get(file).and_then(|file| file.index.lookup(pos));
