@@ -36,6 +36,8 @@ pub(crate) struct File {
     pub(crate) index: FolioIndex,
     pub(crate) dirty: BTreeMap<FileOffset, Key>,
     pub(crate) dirty_bytes: u64,
+    /// Of bios that the device has not answered.
+    pub(crate) sent_bytes: u64,
     /// When the oldest dirty data became dirty.
     pub(crate) dirty_since_nanos: u64,
     pub(crate) errors: ErrSeq,
@@ -112,6 +114,7 @@ impl File {
             index: FolioIndex::new(config.block_size.shift(), config.folio_bytes_max),
             dirty: BTreeMap::new(),
             dirty_bytes: 0,
+            sent_bytes: 0,
             dirty_since_nanos: 0,
             errors: ErrSeq::new(),
             failures: 0,

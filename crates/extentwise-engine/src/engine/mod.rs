@@ -72,6 +72,8 @@ pub struct Engine<M: Memory, P> {
     next_id: u64,
     cached_bytes: u64,
     dirty_bytes: u64,
+    /// Of bios that the device has not answered.
+    sent_bytes: u64,
     /// Somebody was told to wait.
     waiting: bool,
     now_nanos: u64,
@@ -115,6 +117,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             next_id: 0,
             cached_bytes: 0,
             dirty_bytes: 0,
+            sent_bytes: 0,
             waiting: false,
             now_nanos: 0,
             counts: Counts::default(),

@@ -212,10 +212,11 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     fn dirty_room(&self, file: Key) -> Result<(bool, u64), Refusal> {
         let config = &self.config;
         let of_file = self.files.get(file).ok_or(Refusal::NotOpen)?;
-        let all = config.dirty_bytes_max.get();
-        let all = all.saturating_sub(self.dirty_bytes);
-        let own = config.file_dirty_bytes_max.get();
-        let own = own.saturating_sub(of_file.dirty_bytes);
+        // What the device has not answered is not on it yet: that memory is not free.
+        let held = self.dirty_bytes.saturating_add(self.sent_bytes);
+        let all = config.dirty_bytes_max.get().saturating_sub(held);
+        let held = of_file.dirty_bytes.saturating_add(of_file.sent_bytes);
+        let own = config.file_dirty_bytes_max.get().saturating_sub(held);
         Ok((all == 0, all.min(own)))
     }
 

@@ -322,6 +322,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return;
         };
         let (id, disk, len, valid_len) = (file.id, bio.disk_bytenr(), bio.len(), bio.valid_len());
+        file.sent_bytes = file.sent_bytes.saturating_add(len.get());
+        self.sent_bytes = self.sent_bytes.saturating_add(len.get());
         self.counts.bios = self.counts.bios.saturating_add(1);
         self.counts.bio_bytes = self.counts.bio_bytes.saturating_add(len.get());
         let io = self.new_io(Io::Bio(key, bio, self.now_nanos));
@@ -347,6 +349,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         };
         let took = self.now_nanos.saturating_sub(sent_nanos);
         self.counts.writeback.record(took);
+        file.sent_bytes = file.sent_bytes.saturating_sub(bio.len().get());
+        self.sent_bytes = self.sent_bytes.saturating_sub(bio.len().get());
         file.written = file.written.saturating_add(1);
         let outcome = match result {
             Ok(()) => IoOutcome::Written {
