@@ -5,7 +5,7 @@ mod support;
 
 use extentwise_engine::{Effect, ErrorClass, LenBytes};
 
-use support::{BLOCK, FILE, Stage, at, config, config_of_folios, pattern};
+use support::{BLOCK, FILE, Stage, assert_same, at, config, config_of_folios, pattern};
 
 fn flushes(effects: &[Effect]) -> usize {
     let flushes = effects
@@ -130,5 +130,27 @@ fn a_writer_does_not_wait_for_what_lies_past_the_end_and_needs_no_io() {
             .engine
             .prepare_write(stage.handle, support::range(0, 10))
             .is_ok()
+    );
+}
+
+#[test]
+fn what_was_written_behind_the_size_that_a_discard_leaves_is_not_seen_again() {
+    let mut stage = Stage::new(config_of_folios(BLOCK));
+    stage.write(0, &pattern(100, 1));
+    // The old last block holds the size back.
+    stage.write(2 * BLOCK, &pattern(BLOCK, 2));
+    stage.engine.write_back_all();
+    let writes = stage.take();
+    assert_eq!(writes.len(), 2);
+    stage.answer(writes[0], Err(ErrorClass::Io));
+    stage.carry_out(writes[1]);
+    assert_eq!(stage.recorded(), 0);
+    stage.engine.discard(stage.handle).unwrap();
+    assert_eq!(stage.size(), 0);
+    stage.engine.resize(stage.handle, at(3 * BLOCK)).unwrap();
+    stage.drop_caches();
+    assert_same(
+        &stage.read(0, 3 * BLOCK),
+        &vec![0; support::index(3 * BLOCK)],
     );
 }

@@ -161,7 +161,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if !file.in_flight.is_empty() || self.is_file_held(key) {
             return Err(self.busy());
         }
-        let (id, recorded) = (file.id, file.recorded);
+        let (id, recorded, whole) = (file.id, file.recorded, file.i_size);
         let dirty: alloc::vec::Vec<Key> = file.dirty.values().copied().collect();
         for folio in dirty {
             let Some(state) = self.folios.get(folio).map(|folio| &folio.state) else {
@@ -181,8 +181,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             self.forget_blocks(folio, geometry.range());
             self.drop_folio(folio);
         }
-        if let Some(file) = self.files.get_mut(key) {
-            file.cut(recorded);
+        if recorded < whole {
+            // What was written behind that size, and is not counted, goes too.
+            self.truncate(key, recorded)?;
         }
         self.wake();
         Ok(())

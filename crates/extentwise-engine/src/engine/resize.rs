@@ -74,7 +74,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         Ok(())
     }
 
-    fn truncate(&mut self, key: Key, size: FileOffset) -> Result<(), Refusal> {
+    pub(super) fn truncate(&mut self, key: Key, size: FileOffset) -> Result<(), Refusal> {
         let block = self.config.block_size;
         let kept = FileOffset::new(block.ceil(size.get()));
         // The straddling block too: its writeback took the larger size.
