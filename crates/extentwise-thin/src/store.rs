@@ -17,7 +17,7 @@ use crate::space::Space;
 /// and its map, twice, with one in hand.
 const BLOCKS_MIN: u64 = 6;
 
-/// A store of many files on one device. See the [crate](crate).
+/// A store of many files on one device. The [crate] says how.
 ///
 /// All but [`format`](Self::format), [`open`](Self::open) and
 /// [`persist`](Self::persist) work in memory alone.
