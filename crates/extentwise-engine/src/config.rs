@@ -36,7 +36,8 @@ pub struct Config {
     /// Dirty bytes from which on writeback begins by itself; a quarter of the
     /// cache (C5).
     pub dirty_bytes_background: LenBytes,
-    /// Dirty bytes from which on writers wait; half of the cache (C5).
+    /// Dirty bytes, with those that the device has not answered, from which on
+    /// writers wait; half of the cache (C5).
     pub dirty_bytes_max: LenBytes,
     /// Dirty bytes of one file from which on its writers wait, so that one file
     /// cannot take the room of the others; three quarters of `dirty_bytes_max`

@@ -3,7 +3,7 @@
 
 mod support;
 
-use extentwise_engine::{CloseReason, Effect, ErrorClass, Refusal};
+use extentwise_engine::{CloseReason, Config, Effect, ErrorClass, LenBytes, Refusal};
 use support::{
     BLOCK, KIB, Stage, assert_same, at, config, config_of_folios, index, pattern, range, writes_of,
 };
@@ -140,7 +140,11 @@ fn tgoskits_2427_data_written_during_writeback_is_written_again() {
 #[test]
 fn asterinas_1046_writers_are_held_back_at_the_limit_of_dirty_memory() {
     let limit = 64 * KIB;
-    let config = config_of_folios(BLOCK).with_dirty_bytes(extentwise_engine::LenBytes::new(limit));
+    let config = Config {
+        // Only the limit of all files together.
+        file_dirty_bytes_max: LenBytes::MAX,
+        ..config_of_folios(BLOCK).with_dirty_bytes(LenBytes::new(limit))
+    };
     let mut stage = Stage::new(config);
     let mut written = 0;
     // The device does not answer, and the writer does not wait to be woken.

@@ -33,7 +33,7 @@ enum Named {
 
 impl Suite {
     /// Quick ones first: the first that catches a mistake is the last that runs.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 7] = [
         Self {
             name: "core",
             of: "extentwise-core",
@@ -67,6 +67,20 @@ impl Suite {
             of: "extentwise-engine",
             package: "extentwise-engine",
             words: &["--test", "public_bugs_ends"],
+            tests: Named::Otherwise,
+        },
+        Self {
+            name: "rules_errors",
+            of: "extentwise-engine",
+            package: "extentwise-engine",
+            words: &["--test", "rules_errors"],
+            tests: Named::Otherwise,
+        },
+        Self {
+            name: "rules_writeback",
+            of: "extentwise-engine",
+            package: "extentwise-engine",
+            words: &["--test", "rules_writeback"],
             tests: Named::Otherwise,
         },
     ];
