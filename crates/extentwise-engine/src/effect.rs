@@ -80,7 +80,7 @@ pub enum Effect {
         /// Whether everything that was dirty when it began is durable.
         result: Result<(), ErrorClass>,
     },
-    /// Whoever was told to wait ([`Refusal::Busy`](crate::Refusal::Busy), or a
+    /// Whoever was told to wait ([`Refusal::Busy`], or a
     /// ticket that is pending) may try again.
     Wake,
     /// Data was lost; nobody can write it any more (C6).
