@@ -90,10 +90,15 @@ impl Identity {
                 flat.changed = true;
             }
         }
+        // What is being written may be on the device already: to cut it off now
+        // would lose it. The next time does.
+        let writing_end = flat.writing.values().map(|writing| writing.end).max();
+        let size = flat.len.max(writing_end.unwrap_or(0));
+        flat.changed |= size > flat.len;
         let punch = punch.into_iter();
         Some(PendingFile {
             punch: punch.filter_map(|(start, end)| range(start, end)).collect(),
-            size: FileOffset::new(flat.len),
+            size: FileOffset::new(size),
         })
     }
 
@@ -332,6 +337,21 @@ mod tests {
         bench.written(0, 512);
         assert!(bench.map.take_pending(FILE).is_none());
         assert!(bench.at(0).0);
+    }
+
+    #[test]
+    fn the_device_is_not_cut_short_of_an_extent_that_is_being_written() {
+        let mut bench = Bench::new(0);
+        bench.allocate(0, 512);
+        bench.allocate(4096, 8192);
+        bench.written(0, 512);
+        // The device has what nobody was told yet.
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.size, FileOffset::new(8192));
+        bench.complete(4096, 8192, IoOutcome::Failed);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.size, FileOffset::new(512));
+        assert_eq!(bench.map.take_pending(FILE), None);
     }
 
     #[test]
