@@ -124,7 +124,7 @@ impl Disk {
     }
 
     pub(crate) fn len(&self) -> Result<LenBytes, DeviceError> {
-        end(&self.file).map_err(device_error)
+        file_len(&self.file)
     }
 
     pub(crate) fn set_len(&self, len: LenBytes) -> Result<(), DeviceError> {
@@ -297,6 +297,11 @@ impl Disk {
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes of a file or a block device.
+pub(crate) fn file_len(file: &File) -> Result<LenBytes, DeviceError> {
+    end(file).map_err(device_error)
 }
 
 /// What the answer of `fdatasync` means.

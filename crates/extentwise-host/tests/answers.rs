@@ -6,6 +6,8 @@ mod support;
 use std::path::Path;
 
 use extentwise_device::{Device, DeviceError, DiskByte, ErrorClass, LenBytes, write_all};
+#[cfg(feature = "uring")]
+use extentwise_host::UringDevice;
 use extentwise_host::{DirectDevice, FileDevice, FileOptions, OpenCause, OpenError};
 
 use support::{CREATE, LoopDevice, READ, SmallMount, skipped};
@@ -23,11 +25,31 @@ const WAYS: &[Way] = &[
     ("direct", |path, options| {
         Ok(Box::new(DirectDevice::open(path, options)?))
     }),
+    #[cfg(feature = "uring")]
+    ("uring", |path, options| {
+        let file = FileDevice::open(path, options)?;
+        Ok(Box::new(UringDevice::buffered(file).expect("a ring")))
+    }),
+    #[cfg(feature = "uring")]
+    ("uring, direct", |path, options| {
+        let file = DirectDevice::open(path, options)?;
+        Ok(Box::new(UringDevice::direct(file).expect("a ring")))
+    }),
 ];
+
+/// The ways that this kernel has.
+fn ways() -> impl Iterator<Item = &'static Way> {
+    #[cfg(feature = "uring")]
+    let rings = support::has_rings();
+    #[cfg(not(feature = "uring"))]
+    let rings = false;
+    WAYS.iter()
+        .filter(move |(name, _)| rings || !name.starts_with("uring"))
+}
 
 /// Shows `see` a device of each way that the file system has.
 fn for_each_way(path: &Path, options: FileOptions, mut see: impl FnMut(&str, &dyn Device)) {
-    for (name, open) in WAYS {
+    for (name, open) in ways() {
         match open(path, options) {
             Ok(device) => see(name, &*device),
             Err(error) if matches!(error.cause(), OpenCause::NoDirect) => {
@@ -115,7 +137,7 @@ fn a_read_only_file_system_is_read_only_to_whoever_wants_to_write() {
     if mount.remount_read_only().is_none() {
         return;
     }
-    for (name, open) in WAYS {
+    for (name, open) in ways() {
         let Err(error) = open(&path, FileOptions::default()) else {
             panic!("{name}: opened to write");
         };
@@ -133,7 +155,7 @@ fn a_read_only_file_system_is_read_only_to_whoever_wants_to_write() {
 
 #[test]
 fn a_medium_that_went_away_is_an_error_and_never_old_bytes() {
-    for (name, open) in WAYS {
+    for (name, open) in ways() {
         let Some(medium) = LoopDevice::new(4096, 1 << 20) else {
             return;
         };

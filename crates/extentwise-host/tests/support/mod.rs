@@ -52,6 +52,21 @@ pub(crate) fn run(program: &str, words: &[&str]) -> Option<String> {
     None
 }
 
+/// Whether the kernel gives rings out; if not, the test says so.
+#[cfg(feature = "uring")]
+pub(crate) fn has_rings() -> bool {
+    use extentwise_host::{FileDevice, UringDevice, UringError};
+    let file = FileDevice::from_file(tempfile::tempfile().unwrap(), Lock::None).unwrap();
+    match UringDevice::buffered(file) {
+        Ok(_) => true,
+        Err(error @ UringError::Unavailable(_)) => {
+            skipped("io_uring", &error.to_string());
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// A loop device over a file of its own; both go with it.
 pub(crate) struct LoopDevice {
     path: PathBuf,
