@@ -3,14 +3,16 @@
 //!
 //! The trace is checked from end to end first (`trace`), then the files are
 //! made (`target`), then each action goes through the cache (`session`,
-//! `engine`); what each byte must be is kept beside it (`model`) and compared
+//! `engine`, `drive`) to the files (`files`); what each byte must be is kept beside it (`model`) and compared
 //! in the end (`verify`).
 
 // Lengths inside a buffer are differences of 64-bit file offsets, each bounded
 // by the buffer's length before it is cast.
 #![allow(clippy::cast_possible_truncation)]
 
+mod drive;
 mod engine;
+mod files;
 mod geometry;
 mod least;
 mod model;
@@ -35,7 +37,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use geometry::Geometry;
 use report::Report;
 use session::Session;
-use settings::{Policy, Settings};
+use settings::{DeviceKind, Policy, Settings};
 use target::Existing;
 use trace::Trace;
 
@@ -57,7 +59,9 @@ use trace::Trace;
 /// writes are counted from the trace alone, one for each run of dirty blocks at
 /// each sync and whenever the dirty limit is reached; a writeback pass is an
 /// action that wrote back, from its planning to its last completion; the rows of
-/// the histogram are [low, high, count], times from low to below high.
+/// the histogram are [low, high, count], times from low to below high. With
+/// `--device uring`, where device writes go on behind the next actions, it is
+/// the time that such an action waited.
 #[derive(Debug, clap::Args)]
 pub struct ReplayArgs {
     /// The I/O log to replay; `-` reads standard input
@@ -90,6 +94,9 @@ pub struct ReplayArgs {
     /// How writeback walks a folio
     #[arg(long, value_enum, default_value_t = Mode::Extent)]
     mode: Mode,
+    /// How the files are read and written
+    #[arg(long, value_enum, default_value_t = DeviceKind::Buffered)]
+    device: DeviceKind,
     /// Print one JSON object instead of the summary
     #[arg(long, long_help = JSON_HELP)]
     json: bool,
@@ -121,7 +128,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
         args.dirty_limit,
         args.policy,
         args.mode,
-    )?;
+    )?
+    .with_device(args.device);
     let trace = Trace::open(&args.trace)?;
     let existing = if args.overwrite {
         Existing::Overwrite

@@ -18,6 +18,19 @@ pub(crate) struct Settings {
     pub(crate) dirty_limit: u64,
     pub(crate) policy: Policy,
     pub(crate) mode: Mode,
+    pub(crate) device: DeviceKind,
+}
+
+/// How the files are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DeviceKind {
+    /// Through the page cache of the operating system, one call after the other
+    #[default]
+    Buffered,
+    /// Past the page cache (`O_DIRECT`), one call after the other
+    Direct,
+    /// Past the page cache, up to 64 calls at a time (`io_uring`)
+    Uring,
 }
 
 /// What becomes of data that could not be written.
@@ -76,7 +89,13 @@ impl Settings {
             dirty_limit,
             policy,
             mode,
+            device: DeviceKind::Buffered,
         })
+    }
+
+    /// The same with another way to the files.
+    pub(crate) fn with_device(self, device: DeviceKind) -> Self {
+        Self { device, ..self }
     }
 }
 

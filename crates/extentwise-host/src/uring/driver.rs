@@ -7,7 +7,7 @@ use extentwise_engine::{
 };
 
 use super::UringError;
-use super::flight::{Flight, Flights, Landed};
+use super::flight::{Flight, Flights, Landed, Origin};
 use super::memory::RingMemory;
 use super::ring::Call;
 use super::target::RingFile;
@@ -333,17 +333,19 @@ where
     fn begin(&mut self, effect: Effect) {
         match effect {
             Effect::Read { io, file, disk, .. } => {
-                let result = self.begin_read(io, file, disk);
+                let result = self.begin_read(Origin { io, file, disk });
                 self.answer_unless_begun(io, result);
             }
             Effect::Write { io, file, disk, .. } => {
-                let result = self.begin_write(io, file, disk);
+                let result = self.begin_write(Origin { io, file, disk });
                 self.answer_unless_begun(io, result);
             }
             Effect::Flush { io, file } => {
                 let target = self.host.device(file).and_then(RingFile::ring_target);
                 let begun = target.map(|target| {
-                    self.flights.begin(Flight::flush(io, target));
+                    let disk = DiskByte::ZERO;
+                    let origin = Origin { io, file, disk };
+                    self.flights.begin(Flight::flush(origin, target));
                     Begun::UnderWay
                 });
                 self.answer_unless_begun(io, begun);
@@ -366,11 +368,12 @@ where
         self.engine.complete(io, result);
     }
 
-    fn begin_read(&mut self, io: IoId, file: FileId, disk: DiskByte) -> Result<Begun, DeviceError> {
+    fn begin_read(&mut self, origin: Origin) -> Result<Begun, DeviceError> {
+        let Origin { io, file, disk } = origin;
         let device = self.host.device(file)?;
         let target = device.ring_target()?;
         let (folio, place) = self.engine.read_target(io).ok_or(ErrorClass::Io)?;
-        if let Some(flight) = Flight::read(io, target, disk, (folio, place.clone())) {
+        if let Some(flight) = Flight::read(origin, target, (folio, place.clone())) {
             self.flights.begin(flight);
             return Ok(Begun::UnderWay);
         }
@@ -383,16 +386,12 @@ where
 
     /// Writes a whole bio: the zeros behind the end of the file too, for the
     /// device may hold other bytes there (V15).
-    fn begin_write(
-        &mut self,
-        io: IoId,
-        file: FileId,
-        disk: DiskByte,
-    ) -> Result<Begun, DeviceError> {
+    fn begin_write(&mut self, origin: Origin) -> Result<Begun, DeviceError> {
+        let Origin { io, file, disk } = origin;
         let device = self.host.device(file)?;
         let target = device.ring_target()?;
         let parts = self.engine.write_source(io);
-        if let Some(flight) = Flight::write(io, target, disk, parts) {
+        if let Some(flight) = Flight::write(origin, target, parts) {
             self.flights.begin(flight);
             return Ok(Begun::UnderWay);
         }
@@ -410,11 +409,18 @@ where
         while let Some(landed) = self.flights.next_landed() {
             self.count(&landed);
             self.concurrency.overtook += u64::from(landed.overtook);
-            if landed.call == Call::Read && landed.result.is_ok() {
-                self.zero_behind(landed.io, landed.done);
+            let Origin { io, file, disk } = landed.origin;
+            match (landed.call, landed.result) {
+                (Call::Read, Ok(())) => self.zero_behind(io, landed.done),
+                (_, Err(error)) => {
+                    if let Ok(device) = self.host.device(file) {
+                        device.ring_failed(disk, error);
+                    }
+                }
+                _ => {}
             }
             let result = landed.result.map_err(DeviceError::class);
-            self.engine.complete(landed.io, result);
+            self.engine.complete(io, result);
             any = true;
         }
         // Short ones are carried on.

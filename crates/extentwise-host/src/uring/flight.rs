@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use extentwise_device::{DeviceError, DiskByte, ErrorClass};
-use extentwise_engine::IoId;
+use extentwise_engine::{FileId, IoId};
 use rustix::io::Errno;
 
 use super::memory::Share;
@@ -17,12 +17,21 @@ use crate::errno::device_error;
 /// Calls that a signal or a file which does not wait sent back are made so often.
 const TRIES_MAX: u32 = 16;
 
+/// The effect that a transfer is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) io: IoId,
+    pub(super) file: FileId,
+    /// Where it lies on the device.
+    pub(super) disk: DiskByte,
+}
+
 /// A transfer of an effect.
 ///
 /// **Invariant**: it owns its file and shares of all the memory of its pieces,
 /// and never gives them up before it ended.
 pub(super) struct Flight {
-    io: IoId,
+    origin: Origin,
     call: Call,
     target: RingTarget,
     /// Where what is left lies on the device.
@@ -40,7 +49,7 @@ pub(super) struct Flight {
 
 /// A transfer that ended.
 pub(super) struct Landed {
-    pub(super) io: IoId,
+    pub(super) origin: Origin,
     pub(super) call: Call,
     pub(super) result: Result<(), DeviceError>,
     /// Bytes moved; the rest of a read lies past the end and is zeros.
@@ -57,12 +66,12 @@ enum Next {
 }
 
 impl Flight {
-    fn new(io: IoId, call: Call, target: RingTarget, at: DiskByte) -> Self {
+    fn new(origin: Origin, call: Call, target: RingTarget) -> Self {
         Self {
-            io,
+            origin,
             call,
             target,
-            at: at.get(),
+            at: origin.disk.get(),
             pieces: Vec::new(),
             first: 0,
             shares: Vec::new(),
@@ -76,16 +85,15 @@ impl Flight {
     /// A read into a part of a folio; `None` where the part is none, or does not
     /// go as it is.
     pub(super) fn read(
-        io: IoId,
+        origin: Origin,
         target: RingTarget,
-        at: DiskByte,
         (folio, place): (&mut RingFolio, Range<usize>),
     ) -> Option<Self> {
         let piece = folio.piece(place.clone())?;
-        if !target.takes(at, piece) {
+        if !target.takes(origin.disk, piece) {
             return None;
         }
-        let mut flight = Self::new(io, Call::Read, target, at);
+        let mut flight = Self::new(origin, Call::Read, target);
         flight.shares.push(folio.share());
         flight.pieces.push(folio.begin_fill(place.clone())?);
         flight.fills = Some(place);
@@ -94,15 +102,14 @@ impl Flight {
 
     /// A write of parts of folios, one behind the other.
     pub(super) fn write<'f>(
-        io: IoId,
+        origin: Origin,
         target: RingTarget,
-        at: DiskByte,
         parts: impl Iterator<Item = (&'f RingFolio, Range<usize>)>,
     ) -> Option<Self> {
-        let mut flight = Self::new(io, Call::Write, target, at);
+        let mut flight = Self::new(origin, Call::Write, target);
         for (folio, place) in parts {
             let piece = folio.piece(place)?;
-            if !flight.target.takes(at, piece) {
+            if !flight.target.takes(origin.disk, piece) {
                 return None;
             }
             flight.pieces.push(piece);
@@ -112,8 +119,8 @@ impl Flight {
     }
 
     /// A flush of a file.
-    pub(super) fn flush(io: IoId, target: RingTarget) -> Self {
-        Self::new(io, Call::Flush, target, DiskByte::ZERO)
+    pub(super) fn flush(origin: Origin, target: RingTarget) -> Self {
+        Self::new(origin, Call::Flush, target)
     }
 
     fn left(&self) -> &[Piece] {
@@ -276,9 +283,9 @@ impl Flights {
 
     fn land(&mut self, flight: &Flight, result: Result<(), DeviceError>) {
         let mut under_way = self.slots.iter().flatten();
-        let overtook = under_way.any(|other| other.io < flight.io);
+        let overtook = under_way.any(|other| other.origin.io < flight.origin.io);
         self.landed.push_back(Landed {
-            io: flight.io,
+            origin: flight.origin,
             call: flight.call,
             result,
             done: flight.done,

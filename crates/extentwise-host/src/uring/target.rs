@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use extentwise_device::{Device, DeviceError};
+use extentwise_device::{Device, DeviceError, DiskByte};
 
 use crate::disk::Disk;
 use crate::{DirectDevice, FileDevice};
@@ -12,6 +12,12 @@ use crate::{DirectDevice, FileDevice};
 pub trait RingFile: Device {
     /// Its file, and what that asks for.
     fn ring_target(&self) -> Result<RingTarget, DeviceError>;
+
+    /// A transfer that began at `at`, or a flush, failed on the ring: for people,
+    /// as an engine is told the class alone.
+    fn ring_failed(&self, at: DiskByte, error: DeviceError) {
+        let _ = (at, error);
+    }
 }
 
 /// An open file, and what it asks of a transfer. It stays open as long as one is
