@@ -51,6 +51,9 @@ pub(crate) struct File {
     /// began later has made durable.
     pub(crate) written: u64,
     pub(crate) flushed: u64,
+    /// Times that a hole was made, and how many of these are durable.
+    pub(crate) holes: u64,
+    pub(crate) holes_durable: u64,
     pub(crate) handles: u32,
     pub(crate) writing: Stream,
     pub(crate) reading: Stream,
@@ -122,6 +125,8 @@ impl File {
             zeros_error: None,
             written: 0,
             flushed: 0,
+            holes: 0,
+            holes_durable: 0,
             handles: 0,
             writing: Stream::default(),
             reading: Stream::default(),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use extentwise_engine::{Effect, ErrorClass, LenBytes};
+use extentwise_engine::{Effect, Engine, ErrorClass, HeapMemory, Identity, LenBytes};
 
 use support::{BLOCK, FILE, Stage, assert_same, at, config, config_of_folios, pattern};
 
@@ -100,6 +100,49 @@ fn a_sync_does_not_record_a_size_that_was_cut_off_and_grown_over_meanwhile() {
         Some(BLOCK),
         "the new bytes are not written"
     );
+}
+
+#[test]
+fn a_hole_below_what_is_being_written_is_durable_when_a_sync_of_it_ends() {
+    let mut map = Identity::new();
+    map.add(FILE, at(4 * BLOCK));
+    let mut engine = Engine::new(config_of_folios(BLOCK), HeapMemory, map).unwrap();
+    let handle = engine.open(FILE, at(4 * BLOCK)).unwrap();
+    let hole = support::range(0, BLOCK);
+    engine.punch(handle, hole).unwrap();
+    engine.sync(handle).unwrap();
+    let Some(Effect::Persist { io: persist, .. }) = engine.next_effect() else {
+        panic!("nothing is dirty");
+    };
+    let ticket = engine.prepare_write(handle, hole).unwrap();
+    engine.commit_write(ticket, LenBytes::new(BLOCK)).unwrap();
+    engine.write_back_all();
+    let effects: Vec<Effect> = std::iter::from_fn(|| engine.next_effect()).collect();
+    let [Effect::Write { io: write, .. }] = effects[..] else {
+        panic!("{effects:?}");
+    };
+    let pending = engine.mapping_mut().take_pending(FILE).unwrap();
+    assert_eq!(pending.punch, []);
+    engine.complete(persist, Ok(()));
+    assert_eq!(
+        engine.next_effect(),
+        None,
+        "the old bytes may still be there"
+    );
+    engine.complete(write, Ok(()));
+    let effects: Vec<Effect> = std::iter::from_fn(|| engine.next_effect()).collect();
+    let [Effect::Flush { io: flush, .. }] = effects[..] else {
+        panic!("{effects:?}");
+    };
+    engine.complete(flush, Ok(()));
+    let Some(Effect::Persist { io: persist, .. }) = engine.next_effect() else {
+        panic!("the map is persisted once more");
+    };
+    engine.complete(persist, Ok(()));
+    assert!(matches!(
+        engine.next_effect(),
+        Some(Effect::SyncEnded { result: Ok(()), .. })
+    ));
 }
 
 #[test]

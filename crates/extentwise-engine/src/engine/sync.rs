@@ -34,6 +34,10 @@ pub(super) struct Sync {
     failures: u64,
     /// The bios that its flush makes durable.
     flushes: u64,
+    /// The holes that were made when it began.
+    holes: u64,
+    /// The map was persisted once.
+    persisted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         self.reap();
         let key = self.handle(handle)?.file;
         let file = self.files.get(key).ok_or(Refusal::NotOpen)?;
-        let (size, failures) = (file.i_size, file.failures);
+        let (size, failures, holes) = (file.i_size, file.failures, file.holes);
         let dirty: Vec<(FileOffset, Key)> = file
             .dirty
             .range(..range.end())
@@ -90,6 +94,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             size,
             failures,
             flushes: 0,
+            holes,
+            persisted: false,
         };
         let id = SyncId(self.new_number());
         self.syncs.insert(id, sync);
@@ -211,10 +217,25 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     }
 
     pub(super) fn complete_persist(&mut self, id: SyncId, result: Result<(), ErrorClass>) {
-        match result {
-            Ok(()) => self.end_sync(id),
-            Err(class) => self.fail(id, class),
+        if let Err(class) = result {
+            return self.fail(id, class);
         }
+        if let Some(sync) = self.syncs.get_mut(&id)
+            && let Some(file) = self.files.get_mut(sync.file)
+        {
+            let open = file.holes_durable < sync.holes && self.mapping.is_in_place();
+            let written_over = !file.in_flight.is_empty() || file.written > file.flushed;
+            if open && written_over && !sync.persisted {
+                // The old bytes may still lie below what is on its way. Once more
+                // is enough: all of that is over then.
+                sync.persisted = true;
+                sync.last = file.last_ordered;
+                sync.phase = Phase::Second;
+                return self.step_sync(id);
+            }
+            file.holes_durable = file.holes_durable.max(sync.holes);
+        }
+        self.end_sync(id);
     }
 
     /// A flush or the map failed: every handle learns that (E1).

@@ -210,6 +210,10 @@ impl Mapping for Identity {
         Ok(())
     }
 
+    fn is_in_place(&self) -> bool {
+        true
+    }
+
     fn set_size(&mut self, file: FileId, size: FileOffset) -> Result<(), ErrorClass> {
         let flat = self.file(file)?;
         flat.set_len(flat.len.max(size.get()));

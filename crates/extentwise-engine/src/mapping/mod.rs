@@ -105,6 +105,13 @@ pub trait Mapping {
         self.punch(file, behind)
     }
 
+    /// Whether data is written over what the map says there was: a hole that was
+    /// made, and is not carried out on the device, may then lie below an extent
+    /// that is being written. A sync of such a hole waits for that extent.
+    fn is_in_place(&self) -> bool {
+        false
+    }
+
     /// The size that the file has on record from now on (S4); smaller than
     /// before only after a truncate. Data may lie behind it that is not counted
     /// yet.
