@@ -60,16 +60,16 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let (mut cached, mut dirty_sum) = (0, 0);
         for (key, folio) in self.folios.iter() {
             let geometry = folio.geometry();
-            let name = format!("folio {} of file {}", geometry.range(), folio.file);
+            let name = || format!("folio {} of file {}", geometry.range(), folio.file);
             let Some(file) = self.files.get(folio.file) else {
-                return Err(format!("{name}: its file is unknown"));
+                return Err(format!("{}: its file is unknown", name()));
             };
             cached += geometry.size().get();
             if file.index.lookup(geometry.pos()) != Some(key) {
-                return Err(format!("{name}: the index does not lead to it"));
+                return Err(format!("{}: the index does not lead to it", name()));
             }
             if folio.state.is_dirty() != (file.dirty.get(&geometry.pos()) == Some(&key)) {
-                return Err(format!("{name}: dirty and the dirty index disagree"));
+                return Err(format!("{}: dirty and the dirty index disagree", name()));
             }
             dirty_sum += folio.dirty_in(geometry.all());
             for index in 0..geometry.blocks() {
@@ -89,7 +89,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 } else {
                     continue;
                 };
-                return Err(format!("{name}: block {index} is {fault}"));
+                return Err(format!("{}: block {index} is {fault}", name()));
             }
         }
         let dirty_sum = bytes_of(dirty_sum, self.config.block_size.shift());
