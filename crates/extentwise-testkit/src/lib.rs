@@ -17,3 +17,4 @@ pub mod device;
 pub mod model;
 pub mod property;
 pub mod seed;
+pub mod sim;
