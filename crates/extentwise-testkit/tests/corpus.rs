@@ -70,5 +70,5 @@ macro_rules! replays {
 
 replays! {
     writeback writeback_invariants ordered_table write_begin bitmap errseq extent_buffer scenario_json iolog
-    btrfs_image thin_store
+    btrfs_image thin_store engine_ops
 }

@@ -77,6 +77,11 @@ fn thin_store() {
 }
 
 #[test]
+fn engine_ops() {
+    run_all("engine_ops", 20_000, |seed| noise(seed, 320));
+}
+
+#[test]
 fn btrfs_image() {
     run_all("btrfs_image", 20_000, |seed| noise(seed, 40));
 }

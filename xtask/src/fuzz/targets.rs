@@ -27,6 +27,8 @@ pub(super) const TARGETS: &[Target] = &[
     target("btrfs_image", 257, None),
     // Opens its store again and again, on a device that remembers what was not flushed.
     target("thin_store", 224, None),
+    // Brings a page cache, its devices and a byte vector to rest in every case.
+    target("engine_ops", 320, None),
 ];
 
 /// Must crash, so that targets that do not are known to be looked at.

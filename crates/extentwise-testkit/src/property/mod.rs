@@ -15,6 +15,7 @@ mod bitmap;
 mod btrfs_image;
 mod canary;
 mod choice;
+mod engine_ops;
 mod errseq;
 mod extent_buffer;
 #[cfg(feature = "iolog")]
@@ -30,6 +31,7 @@ pub use bitmap::bitmap;
 #[cfg(feature = "btrfs")]
 pub use btrfs_image::btrfs_image;
 pub use canary::canary;
+pub use engine_ops::engine_ops;
 pub use errseq::errseq;
 pub use extent_buffer::extent_buffer;
 #[cfg(feature = "iolog")]
@@ -99,6 +101,11 @@ pub const TARGETS: &[Target] = &[
         name: "thin_store",
         run: thin_store,
         describe: thin_store::describe,
+    },
+    Target {
+        name: "engine_ops",
+        run: engine_ops,
+        describe: engine_ops::describe,
     },
     #[cfg(feature = "iolog")]
     Target {
