@@ -12,6 +12,7 @@ mod memcheck;
 mod no_std;
 mod report;
 mod seeded;
+mod simulate;
 mod source;
 mod table;
 mod test;
@@ -78,6 +79,12 @@ static VERBS: &[Verb] = &[
         options: "[--seeded [--bug NAME]]",
         help: "mistakes after public reports, put in one at a time, that tests must catch",
         action: Action::CheckOrRun(seeded::check, seeded::run),
+    },
+    Verb {
+        name: "simulate",
+        options: "[--KIND [--seed S] [--count N] | --table]",
+        help: "the page cache on simulated devices that fail and lose power",
+        action: Action::CheckOrRun(simulate::check, simulate::run),
     },
     Verb {
         name: "fuzz",
