@@ -1,22 +1,16 @@
-//! What the three backings cost: accesses to a block of 16 KiB against the
-//! plain slice operation and against each other, and getting and mapping a
-//! buffer against what each access then saves.
-//!
-//! Both sides of a row run in turn in one process; the ratio is the median of
-//! the ratios of the pairs. A ratio past its limit fails the benchmark.
-#![allow(
-    missing_docs,
-    reason = "a benchmark has no callers; the lint would ask for docs on its main function's crate"
-)]
+//! Rows 14 and 15: accesses to a block of 16 KiB against the plain slice operation, and
+//! the three backings against each other: getting and mapping a buffer against what
+//! each access then saves.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
-use std::process::ExitCode;
-use std::time::Instant;
 
 use extentwise_checksum::Algorithm;
 use extentwise_core::extent_buffer::{BlockMemory, CSUM_BYTES, ExtentBuffer};
 use extentwise_memory::{Backing, Content, Folio, NodeGeometry, NodeMemory, NodePool};
+
+use crate::paired::{Effort, Paired, median, pair};
+use crate::row::{Bar, Outcome, Row};
 
 const NODE: usize = 16384;
 /// A move of 4 KiB over edges of pages on both sides.
@@ -33,7 +27,6 @@ const LARGE_MOVE: Move = Move {
 };
 /// Accesses in a batch, so that reading the clock does not count.
 const BATCH: u32 = 64;
-const PAIRS: usize = 401;
 
 type Block = ExtentBuffer<NodeMemory>;
 
@@ -47,13 +40,13 @@ struct Move {
 /// On a block, with as many bytes beside it; false where it was refused.
 type Access = fn(&mut Block, &mut [u8]) -> bool;
 
-fn main() -> ExitCode {
+pub(crate) fn rows(effort: Effort) -> Vec<Outcome> {
     let mut rows = Vec::new();
-    for backing in [Backing::Contiguous, Backing::Mapped] {
-        rows.extend(against_plain(backing));
+    for (id, backing) in [("14", Backing::Contiguous), ("backings", Backing::Mapped)] {
+        rows.extend(against_plain(id, backing, effort));
     }
     let accesses: [(&str, Option<f64>, Access); 5] = [
-        ("move of 4 KiB", Some(1.5), |block, _| {
+        ("move of 4 KiB", Some(1.0 / 1.5), |block, _| {
             move_inside(block, SMALL_MOVE)
         }),
         ("read of 16 KiB", None, |block, out| {
@@ -70,60 +63,64 @@ fn main() -> ExitCode {
         ("crc32c of 16 KiB", None, |block, _| csum(block)),
     ];
     let mut savings = Vec::new();
-    for (what, limit, access) in accesses {
-        let row = Row::scattered(what, limit, access);
-        savings.push((what, row.this_ns - row.other_ns));
-        rows.push(row);
+    for (what, guard, access) in accesses {
+        let paired = scattered(access, effort);
+        savings.push((what, paired.ours - paired.peer));
+        let bar = guard.map_or(Bar::NONE, Bar::only_guard);
+        rows.push(Row::of_times("backings", format!("{what}, scattered"), bar, paired).into());
     }
-    println!(
-        "{:46} {:>9} {:>9} {:>8} {:>8}",
-        "extent-buffer", "this ns", "other ns", "ratio", "limit"
-    );
-    rows.iter().for_each(Row::print);
-    print_getting(&savings);
-    ExitCode::from(u8::from(rows.iter().any(Row::is_over)))
+    print_getting(&savings, effort);
+    rows
 }
 
 /// The operations on one slice.
-fn against_plain(backing: Backing) -> Vec<Row> {
-    const LIMIT: f64 = 1.1;
-    let name = |what: &str| format!("{what}, {} / plain slice", backing.name());
+fn against_plain(id: &'static str, backing: Backing, effort: Effort) -> Vec<Outcome> {
+    let bar = match backing {
+        Backing::Contiguous => Bar::goal(0.95).guard(1.0 / 1.1),
+        _ => Bar::only_guard(1.0 / 1.1),
+    };
+    let rounds = effort.pairs();
+    let name = |what: &str| format!("{what}, {}", backing.name());
+    let memory = || Folio::copied(&content()).expect("memory for a block");
     let mut block = block(backing);
-    let mut plain = Folio::copied(&content()).expect("memory for a block");
-    let mut out = Folio::zeroed(NODE).expect("memory for a block");
-    let mut other_out = Folio::zeroed(NODE).expect("memory for a block");
-    let same = Folio::copied(&content()).expect("memory for a block");
-    let mut rows = Vec::new();
-    rows.push(Row::paired(
-        name("read of 16 KiB"),
-        Some(LIMIT),
+    let (mut plain, same) = (memory(), memory());
+    let (mut out, mut other_out) = (memory(), memory());
+    let mut rows: Vec<Outcome> = Vec::new();
+    let mut row = |id, what: &str, paired| {
+        rows.push(Row::of_times(id, name(what), bar, paired).into());
+    };
+    let read = pair(
+        rounds,
         || time(|| block.read(0, black_box(&mut out)).is_ok()),
+        "plain slice",
         || {
             time(|| {
                 black_box(&mut *other_out).copy_from_slice(black_box(&plain));
                 true
             })
         },
-    ));
-    rows.push(Row::paired(
-        name("write of 16 KiB"),
-        Some(LIMIT),
+    );
+    row(id, "read of 16 KiB", read);
+    let write = pair(
+        rounds,
         || time(|| block.write(0, black_box(&same)).is_ok()),
+        "plain slice",
         || {
             time(|| {
                 black_box(&mut *plain).copy_from_slice(black_box(&same));
                 true
             })
         },
-    ));
+    );
+    row(id, "write of 16 KiB", write);
     for (what, places) in [
         ("move of 4 KiB", SMALL_MOVE),
         ("move of nearly all", LARGE_MOVE),
     ] {
-        rows.push(Row::paired(
-            name(what),
-            Some(LIMIT),
+        let moved = pair(
+            rounds,
             || time(|| move_inside(&mut block, places)),
+            "plain slice",
             || {
                 time(|| {
                     let Move { dst, src, len } = black_box(places);
@@ -131,13 +128,13 @@ fn against_plain(backing: Backing) -> Vec<Row> {
                     true
                 })
             },
-        ));
+        );
+        row(id, what, moved);
     }
     // The moves changed both alike.
     let moved = Folio::copied(&plain).expect("memory for a block");
-    rows.push(Row::paired(
-        name("comparison of 16 KiB"),
-        Some(LIMIT),
+    let compared = pair(
+        rounds,
         || {
             time(|| {
                 block
@@ -145,12 +142,14 @@ fn against_plain(backing: Backing) -> Vec<Row> {
                     .is_ok_and(Ordering::is_eq)
             })
         },
+        "plain slice",
         || time(|| black_box(&*plain).cmp(black_box(&moved[..])).is_eq()),
-    ));
-    rows.push(Row::paired(
-        format!("crc32c of 16 KiB, {} / bare crate", backing.name()),
-        Some(LIMIT),
+    );
+    row(id, "comparison of 16 KiB", compared);
+    let summed = pair(
+        rounds,
         || time(|| csum(&mut block)),
+        "bare crc-fast",
         || {
             time(|| {
                 let bytes = &black_box(&*plain)[CSUM_BYTES..];
@@ -158,8 +157,26 @@ fn against_plain(backing: Backing) -> Vec<Row> {
                 black_box(crc_fast::checksum(algorithm, bytes)) != 1
             })
         },
-    ));
+    );
+    let id = if id == "14" { "15" } else { id };
+    row(id, "crc32c of 16 KiB", summed);
     rows
+}
+
+/// The same access to scattered pages, and to one piece of memory.
+fn scattered(access: Access, effort: Effort) -> Paired {
+    let mut scattered = block(Backing::Scattered);
+    let mut contiguous = block(Backing::Contiguous);
+    // Aligned alike: where source and destination of a copy begin in their
+    // pages makes more of a difference than all else on some processors.
+    let bytes = || Folio::copied(&content()).expect("memory for a block");
+    let (mut bytes, mut other_bytes) = (bytes(), bytes());
+    pair(
+        effort.pairs(),
+        || time(|| access(&mut scattered, &mut bytes)),
+        "contiguous",
+        || time(|| access(&mut contiguous, &mut other_bytes)),
+    )
 }
 
 fn csum(block: &mut Block) -> bool {
@@ -192,94 +209,23 @@ fn block(backing: Backing) -> Block {
     block
 }
 
-/// Nanoseconds of one access.
+/// Nanoseconds of one access, none of which may be refused.
 fn time(mut access: impl FnMut() -> bool) -> f64 {
-    let start = Instant::now();
     let mut all = true;
-    for _ in 0..BATCH {
-        all &= access();
-    }
-    let elapsed = start.elapsed().as_secs_f64();
+    let nanos = crate::paired::time(BATCH, || all &= access());
     assert!(all, "no access was refused");
-    elapsed * 1e9 / f64::from(BATCH)
-}
-
-/// One comparison: medians of the times, and of the ratios pair by pair.
-struct Row {
-    name: String,
-    limit: Option<f64>,
-    this_ns: f64,
-    other_ns: f64,
-    ratio: f64,
-}
-
-impl Row {
-    fn paired(
-        name: String,
-        limit: Option<f64>,
-        mut this: impl FnMut() -> f64,
-        mut other: impl FnMut() -> f64,
-    ) -> Self {
-        let pairs: Vec<(f64, f64)> = (0..PAIRS).map(|_| (this(), other())).collect();
-        let median_of = |value: fn(&(f64, f64)) -> f64| median(pairs.iter().map(value).collect());
-        Self {
-            name,
-            limit,
-            this_ns: median_of(|pair| pair.0),
-            other_ns: median_of(|pair| pair.1),
-            ratio: median_of(|pair| pair.0 / pair.1),
-        }
-    }
-
-    /// The same access to scattered pages, and to one piece of memory.
-    fn scattered(what: &str, limit: Option<f64>, access: Access) -> Self {
-        let mut scattered = block(Backing::Scattered);
-        let mut contiguous = block(Backing::Contiguous);
-        // Aligned alike: where source and destination of a copy begin in their
-        // pages makes more of a difference than all else on some processors.
-        let bytes = || Folio::copied(&content()).expect("memory for a block");
-        let (mut bytes, mut other_bytes) = (bytes(), bytes());
-        Self::paired(
-            format!("{what}, scattered / contiguous"),
-            limit,
-            || time(|| access(&mut scattered, &mut bytes)),
-            || time(|| access(&mut contiguous, &mut other_bytes)),
-        )
-    }
-
-    fn is_over(&self) -> bool {
-        self.limit.is_some_and(|limit| self.ratio > limit)
-    }
-
-    fn print(&self) {
-        let limit = self
-            .limit
-            .map_or("-".to_owned(), |limit| format!("{limit:.2}"));
-        println!(
-            "{:46} {:>9.1} {:>9.1} {:>8.3} {limit:>8}{}",
-            self.name,
-            self.this_ns,
-            self.other_ns,
-            self.ratio,
-            if self.is_over() { "  OVER" } else { "" }
-        );
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    nanos
 }
 
 /// What it takes to get a buffer whose pages are all touched, and after how
 /// many accesses a mapping has paid for itself, by what each saves.
-fn print_getting(savings: &[(&str, f64)]) {
+fn print_getting(savings: &[(&str, f64)], effort: Effort) {
     println!(
         "\n{:46} {:>9} {:>9}",
         "getting 16 KiB in pages of 4 KiB", "new ns", "reused ns"
     );
     let [_, mapped, scattered] = Backing::ALL.map(|backing| {
-        let cost = (get_ns(backing, 0), get_ns(backing, NODE));
+        let cost = (get_ns(backing, 0, effort), get_ns(backing, NODE, effort));
         println!("{:46} {:>9.0} {:>9.0}", backing.name(), cost.0, cost.1);
         cost
     });
@@ -302,9 +248,9 @@ fn print_getting(savings: &[(&str, f64)]) {
 
 /// Nanoseconds to get a buffer, touch each page and give it back, to a pool
 /// that keeps so much.
-fn get_ns(backing: Backing, kept_bytes_max: usize) -> f64 {
+fn get_ns(backing: Backing, kept_bytes_max: usize, effort: Effort) -> f64 {
     let mut pool = NodePool::new(kept_bytes_max);
-    let samples = (0..PAIRS).map(|_| {
+    let samples = (0..effort.pairs()).map(|_| {
         time(|| {
             let Ok(mut memory) = pool.get(geometry(), backing, Content::Any) else {
                 return false;
