@@ -5,10 +5,15 @@
 //! real files, [`tree_blocks`] verifies the metadata of a btrfs image. [`iolog`]
 //! is the parser of the I/O logs.
 
+mod device;
 pub mod explain;
+mod interrupt;
 pub mod iolog;
 pub mod replay;
+mod report;
+mod sizes;
 pub mod tree_blocks;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -30,7 +35,7 @@ enum Command {
 }
 
 /// Runs the command line and answers its exit code: 0 all well, 1 the input or
-/// the run failed, 2 the command line itself is wrong.
+/// the run failed, 2 the command line itself is wrong, 130 it was interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -40,6 +45,10 @@ pub fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("extentwise: {error:#}");
-        ExitCode::FAILURE
+        if error.is::<interrupt::Interrupted>() {
+            ExitCode::from(interrupt::EXIT_CODE)
+        } else {
+            ExitCode::FAILURE
+        }
     })
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::sizes::shown;
+use crate::sizes::shown;
 
 /// Sizes in bytes.
 ///

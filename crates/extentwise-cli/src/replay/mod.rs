@@ -2,42 +2,46 @@
 //! real files.
 //!
 //! The trace is checked from end to end first (`trace`), then the files are
-//! made (`target`), then each action goes through the cache (`session`,
-//! `engine`, `drive`) to the files (`files`); what each byte must be is kept beside it (`model`) and compared
-//! in the end (`verify`).
+//! made (`target`), then each action goes through the cache (`session`, `engine`)
+//! to the files, by one thread (`alone`) or by many (`threads`); what each byte
+//! must be is kept beside it (`model`) and compared in the end (`verify`).
 
 // Lengths inside a buffer are differences of 64-bit file offsets, each bounded
 // by the buffer's length before it is cast.
 #![allow(clippy::cast_possible_truncation)]
 
-mod drive;
+mod alone;
+mod course;
 mod engine;
-mod files;
+mod events;
 mod geometry;
 mod least;
 mod model;
 mod names;
-mod pattern;
 mod report;
 mod session;
 mod settings;
-mod sizes;
 mod target;
-mod times;
+mod threads;
 mod trace;
 mod verify;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
+use crate::device::Device;
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::sizes;
+use crate::watch::{Figures, Watch};
+use events::Events;
 use geometry::Geometry;
-use report::Report;
-use session::Session;
-use settings::{DeviceKind, Policy, Settings};
+use model::Model;
+use report::{Actions, ReplayedFile, Report, Work};
+use settings::{Policy, Settings};
 use target::Existing;
 use trace::Trace;
 
@@ -61,8 +65,17 @@ use trace::Trace;
 /// action that wrote back, from its planning to its last completion; the rows of
 /// the histogram are [low, high, count], times from low to below high. With
 /// `--device uring`, where device writes go on behind the next actions, it is
-/// the time that such an action waited.
+/// the time that such an action waited; with `--threads` it is that of one device
+/// write.
+///
+/// While a replay goes on, its files are locked (flock): another one that would
+/// write them is refused. Ctrl-C ends it at once, with exit code 130; what syncs
+/// had covered by then is in the files.
 #[derive(Debug, clap::Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub struct ReplayArgs {
     /// The I/O log to replay; `-` reads standard input
     #[arg(value_name = "TRACE")]
@@ -95,12 +108,42 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, default_value_t = Mode::Extent)]
     mode: Mode,
     /// How the files are read and written
-    #[arg(long, value_enum, default_value_t = DeviceKind::Buffered)]
-    device: DeviceKind,
+    #[arg(long, value_enum, default_value_t = Device::Buffered)]
+    device: Device,
+    /// Threads that replay, each its own files of the trace [default: one, which writes back too]
+    #[arg(long, value_name = "N", long_help = THREADS_HELP)]
+    threads: Option<NonZeroUsize>,
+    /// Print a line of figures each second on standard error
+    #[arg(long, long_help = STATS_HELP)]
+    stats: bool,
     /// Print one JSON object instead of the summary
     #[arg(long, long_help = JSON_HELP)]
     json: bool,
+    /// Print a JSON object a line: one for each sync that ended, the summary last
+    #[arg(long, conflicts_with = "json", long_help = JSON_LINES_HELP)]
+    json_lines: bool,
 }
+
+const THREADS_HELP: &str = "\
+Threads that replay, each its own files of the trace, through a cache that they share and
+that threads of its own write back [default: one thread, which writes back too]
+
+The actions on a file keep their order, so the outcome is the same for any number. The times
+of the report are those of single device writes then.";
+
+const STATS_HELP: &str = "\
+Print a line of figures each second on standard error, terminal or not
+
+dirty: bytes that wait for writeback; in writeback: bytes that devices have not answered;
+device writes so far; p99: the time that 99 of 100 writeback passes did not exceed, or of 100
+device writes with --threads.";
+
+const JSON_LINES_HELP: &str = "\
+Print a JSON object a line: one for each sync of the trace that ended, the summary last
+
+{\"synced\":{\"path\":P,\"line\":L,\"writes\":W}}: what lines before L wrote to P, up to write
+number W of the trace, is durable. The line is printed when that is so, and not before.
+{\"summary\":{...}}: the object of --json; without it the replay did not end well.";
 
 const JSON_HELP: &str = "\
 Print one JSON object instead of the summary
@@ -131,22 +174,11 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
     )?
     .with_device(args.device);
     let trace = Trace::open(&args.trace)?;
-    let existing = if args.overwrite {
-        Existing::Overwrite
-    } else {
-        Existing::Refuse
-    };
-    let report = names::assign(trace.files())
-        .and_then(|names| {
-            let folder = match &args.into {
-                Some(folder) => folder.clone(),
-                None => target::fresh_folder()?,
-            };
-            let paths = target::prepare(&folder, &names, &trace, existing)?;
-            replay(&trace, Session::new(paths, &settings)?)
-        })
-        .with_context(|| args.trace.display().to_string())?;
-    let text = if args.json {
+    let report =
+        replay(args, &trace, &settings).with_context(|| args.trace.display().to_string())?;
+    let text = if args.json_lines {
+        report.to_json_line()? + "\n"
+    } else if args.json {
         report.to_json()? + "\n"
     } else {
         report.to_string()
@@ -158,33 +190,95 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replays the whole trace and verifies the files.
-fn replay(trace: &Trace, mut session: Session) -> Result<Report> {
-    /// Actions between two looks at the clock.
-    const STEP: u64 = 256;
-    let progress = progress_bar(trace.len_bytes());
-    let mut records = trace.records()?;
-    let mut actions = 0_u64;
-    while let Some(record) = records.next() {
-        session.apply(record?)?;
-        actions += 1;
-        if actions.is_multiple_of(STEP) {
-            progress.set_position(records.bytes_read());
+/// Makes the files, replays the whole trace onto them and verifies them.
+fn replay(args: &ReplayArgs, trace: &Trace, settings: &Settings) -> Result<Report> {
+    let existing = if args.overwrite {
+        Existing::Overwrite
+    } else {
+        Existing::Refuse
+    };
+    let names = names::assign(trace.files())?;
+    let folder = match &args.into {
+        Some(folder) => folder.clone(),
+        None => target::fresh_folder()?,
+    };
+    let targets = target::prepare(&folder, &names, trace, existing)?;
+    let events = if args.json_lines {
+        Events::Lines
+    } else {
+        Events::Silent
+    };
+    let template = "{bar:40} {percent:>3}% of the trace, {elapsed} {msg}";
+    let figures = Figures::when(args.stats);
+    let interrupt = Interrupt::listen()?;
+    let plan = Plan {
+        trace,
+        paths: &targets.paths,
+        settings,
+        events,
+        watch: Watch::new(trace.len_bytes(), template, figures, interrupt),
+    };
+    let replayed = match args.threads {
+        None => alone::replay(plan),
+        Some(threads) => threads::replay(plan, threads),
+    };
+    let Outcome {
+        actions,
+        work,
+        models,
+        watch,
+    } = replayed.map_err(|error| {
+        if error.is::<Interrupted>() {
+            error.context(format!("files in {}", folder.display()))
+        } else {
+            error
         }
+    })?;
+    let mut verified_bytes = 0;
+    for (path, model) in targets.paths.iter().zip(&models) {
+        if watch.interrupt().is_pending() {
+            let all = "every action was replayed, and not every file verified";
+            return Err(Interrupted(all.to_owned()).into());
+        }
+        verified_bytes += verify::verify(path, model).context("verification failed")?;
     }
-    progress.set_position(trace.len_bytes());
-    progress.set_message("syncing and verifying");
-    session.finish()
+    watch.close();
+    let files = targets.paths.iter().zip(&models);
+    Ok(Report {
+        actions,
+        work,
+        files: files
+            .map(|(path, model)| ReplayedFile {
+                path: path.clone(),
+                size: model.len(),
+            })
+            .collect(),
+        verified_bytes,
+    })
 }
 
-/// A bar over the bytes of the trace, where somebody watches.
-fn progress_bar(len_bytes: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let template = "{bar:40} {percent:>3}% of the trace, {elapsed} {msg}";
-    let style = ProgressStyle::with_template(template);
-    ProgressBar::new(len_bytes)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_finish(ProgressFinish::AndClear)
+/// What is replayed, and where.
+struct Plan<'a> {
+    trace: &'a Trace,
+    /// The files, which are empty.
+    paths: &'a [PathBuf],
+    settings: &'a Settings,
+    events: Events,
+    watch: Watch,
+}
+
+/// A trace that was replayed, and is to be verified.
+struct Outcome {
+    actions: Actions,
+    work: Work,
+    models: Vec<Model>,
+    watch: Watch,
+}
+
+/// What somebody hears who ends a replay at this line.
+fn interrupted_at(line: u64) -> Interrupted {
+    Interrupted(format!(
+        "the trace was replayed up to line {line}; what no sync covered may be missing, and \
+         nothing was verified"
+    ))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::pattern;
+use extentwise_files::pattern;
 
 /// The content of one file, told as "which write was here last".
 ///

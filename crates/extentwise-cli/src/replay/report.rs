@@ -3,12 +3,14 @@
 // Counts are shown rounded; the exact ones are in the JSON.
 #![allow(clippy::cast_precision_loss)]
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::PathBuf;
 
+use extentwise_engine::Counts;
+use extentwise_files::{Gauge, Times};
 use serde::Serialize;
 
-use super::times::Times;
+use crate::report::{count, duration, grouped, row};
 
 /// Counts of the actions of the trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +21,18 @@ pub(crate) struct Actions {
     pub(crate) read_bytes: u64,
     pub(crate) syncs: u64,
     pub(crate) trims: u64,
+}
+
+impl Actions {
+    /// Takes those of other files in.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.writes += other.writes;
+        self.written_bytes += other.written_bytes;
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.syncs += other.syncs;
+        self.trims += other.trims;
+    }
 }
 
 /// Counts of what the write path made of them.
@@ -45,17 +59,18 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn new() -> Self {
+    /// What an engine counted.
+    pub(crate) fn of(counts: &Counts, gauge: Gauge, least: u64, writeback: Times) -> Self {
         Self {
-            folios: 0,
-            folio_passes: 0,
-            dirtied_bytes: 0,
-            ordered_extents: 0,
-            bios: 0,
-            device_writes: 0,
-            least_device_writes: 0,
-            device_bytes: 0,
-            writeback: Times::new(),
+            folios: counts.folios,
+            folio_passes: counts.passes,
+            dirtied_bytes: counts.dirtied_bytes,
+            ordered_extents: counts.ordered_extents,
+            bios: counts.bios,
+            device_writes: gauge.device_writes,
+            least_device_writes: least,
+            device_bytes: gauge.device_bytes,
+            writeback,
         }
     }
 }
@@ -79,13 +94,23 @@ pub(crate) struct Report {
 impl Report {
     /// One JSON object.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&self.json())
+    }
+
+    /// The same as a line among others.
+    pub(crate) fn to_json_line(&self) -> serde_json::Result<String> {
+        let summary = self.json();
+        serde_json::to_string(&SummaryLine { summary })
+    }
+
+    fn json(&self) -> JsonReport {
         let (actions, work, times) = (&self.actions, &self.work, &self.work.writeback);
         let files = self.files.iter().map(|file| JsonFile {
             path: file.path.display().to_string(),
             size: file.size,
         });
         let rows = times.rows().into_iter();
-        serde_json::to_string(&JsonReport {
+        JsonReport {
             writes: actions.writes,
             written_bytes: actions.written_bytes,
             reads: actions.reads,
@@ -110,7 +135,7 @@ impl Report {
                 count: times.count(),
                 histogram: rows.map(|row| [row.low, row.high, row.count]).collect(),
             },
-        })
+        }
     }
 }
 
@@ -185,6 +210,11 @@ impl fmt::Display for Report {
 const MIB: f64 = (1 << 20) as f64;
 
 #[derive(Serialize)]
+struct SummaryLine {
+    summary: JsonReport,
+}
+
+#[derive(Serialize)]
 struct JsonReport {
     writes: u64,
     written_bytes: u64,
@@ -221,10 +251,6 @@ struct JsonTimes {
     histogram: Vec<[u64; 3]>,
 }
 
-fn row(f: &mut fmt::Formatter<'_>, title: &str, text: &str) -> fmt::Result {
-    writeln!(f, "{title:<10} {text}")
-}
-
 fn write_times(f: &mut fmt::Formatter<'_>, times: &Times) -> fmt::Result {
     const BAR_LEN_MAX: u64 = 40;
     if times.count() == 0 {
@@ -259,55 +285,24 @@ fn write_times(f: &mut fmt::Formatter<'_>, times: &Times) -> fmt::Result {
     Ok(())
 }
 
-fn count(number: u64, thing: &str) -> String {
-    let plural = match (number, thing.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{} {thing}{plural}", grouped(number))
-}
-
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Nanoseconds in a unit that leaves one to three digits before the point.
-fn duration(nanoseconds: u64) -> String {
-    const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
-    let mut value = nanoseconds as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let mut text = String::new();
-    let precision = usize::from(unit > 0 && value < 100.0);
-    let _ = write!(text, "{value:.precision$} {}", UNITS[unit]);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn report() -> Report {
-        let mut work = Work::new();
-        work.dirtied_bytes = 1 << 21;
-        work.device_writes = 3;
-        work.least_device_writes = 2;
-        work.device_bytes = 1 << 20;
-        work.writeback.record(700);
-        work.writeback.record(1_500_000);
+        let counts = Counts {
+            dirtied_bytes: 1 << 21,
+            ..Counts::default()
+        };
+        let gauge = Gauge {
+            device_writes: 3,
+            device_bytes: 1 << 20,
+            ..Gauge::default()
+        };
+        let mut times = Times::new();
+        times.record(700);
+        times.record(1_500_000);
+        let work = Work::of(&counts, gauge, 2, times);
         Report {
             actions: Actions {
                 writes: 1,
@@ -363,11 +358,5 @@ mod tests {
         assert_eq!(times["count"], 2);
         assert_eq!(times["histogram"][0], serde_json::json!([512, 1024, 1]));
         assert!(times["p50"].as_u64() <= times["p99"].as_u64());
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let texts: Vec<_> = [0, 999, 1000, 1_234_567].map(grouped).to_vec();
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
     }
 }

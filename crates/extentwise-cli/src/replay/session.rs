@@ -1,80 +1,91 @@
-//! A replay under way: the trace's actions, done by the engine and checked
-//! against the models.
+//! Files of a trace, being replayed by one thread: its actions, done by the
+//! cache and checked against the models.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use extentwise_files::{Cache, Times};
 
-use crate::iolog::{Action, FileId, Record, Span};
+use crate::iolog::{Action, FileId, Span};
+use crate::watch::Standing;
 
+use super::course::Numbered;
 use super::engine::Engine;
+use super::events::Events;
 use super::model::Model;
-use super::report::{Actions, ReplayedFile, Report};
-use super::settings::Settings;
-use super::verify::{self, check};
+use super::report::Actions;
+use super::verify::check;
 
-/// The files of a trace, as far as it was replayed.
-pub(crate) struct Session {
-    paths: Vec<PathBuf>,
+/// The files of a trace, as far as it was replayed; or some of them, where
+/// others are replayed by other threads.
+pub(crate) struct Session<'a> {
+    paths: &'a [PathBuf],
     models: Vec<Model>,
     engine: Engine,
     actions: Actions,
+    events: Events,
 }
 
-impl Session {
+/// What a session did.
+pub(crate) struct Done {
+    pub(crate) models: Vec<Model>,
+    pub(crate) actions: Actions,
+    /// Times of the actions that wrote back.
+    pub(crate) writeback: Times,
+    pub(crate) cache: Box<dyn Cache>,
+}
+
+impl<'a> Session<'a> {
     /// Starts with the empty files at `paths`.
-    pub(crate) fn new(paths: Vec<PathBuf>, settings: &Settings) -> Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(paths: &'a [PathBuf], cache: Box<dyn Cache>, events: Events) -> Self {
+        Self {
             models: paths.iter().map(|_| Model::default()).collect(),
-            engine: Engine::new(&paths, settings)?,
+            engine: Engine::new(cache),
             paths,
             actions: Actions::default(),
-        })
+            events,
+        }
     }
 
     /// Does what one line of the trace says.
-    pub(crate) fn apply(&mut self, record: Record) -> Result<()> {
-        self.apply_action(record.action)
-            .with_context(|| format!("line {}", record.line))
+    pub(crate) fn apply(&mut self, numbered: Numbered) -> Result<()> {
+        self.apply_action(numbered)
+            .with_context(|| format!("line {}", numbered.record.line))
     }
 
-    /// Writes everything back, drops the cache, and compares every byte of
-    /// every file through plain reads.
-    pub(crate) fn finish(mut self) -> Result<Report> {
-        for file in 0..self.paths.len() {
+    /// How the cache stands.
+    pub(crate) fn standing(&self) -> Standing {
+        self.engine.standing()
+    }
+
+    /// Writes these files back.
+    pub(crate) fn finish(mut self, files: impl Iterator<Item = usize>) -> Result<Done> {
+        for file in files {
             self.engine.sync(file).context("the sync at the end")?;
         }
-        let work = self.engine.into_work();
-        let mut verified_bytes = 0;
-        for (path, model) in self.paths.iter().zip(&self.models) {
-            verified_bytes += verify::verify(path, model).context("verification failed")?;
-        }
-        let files = self.paths.into_iter().zip(&self.models);
-        Ok(Report {
+        let (cache, writeback) = self.engine.into_parts();
+        Ok(Done {
+            models: self.models,
             actions: self.actions,
-            work,
-            files: files
-                .map(|(path, model)| ReplayedFile {
-                    path,
-                    size: model.len(),
-                })
-                .collect(),
-            verified_bytes,
+            writeback,
+            cache,
         })
     }
 
-    fn apply_action(&mut self, action: Action) -> Result<()> {
-        match action {
+    fn apply_action(&mut self, numbered: Numbered) -> Result<()> {
+        match numbered.record.action {
             Action::Add(id) | Action::Open(id) | Action::Close(id) => {
                 self.file(id)?;
             }
             Action::Read(id, span) => self.read(id, span)?,
-            Action::Write(id, span) => self.write(id, span)?,
+            Action::Write(id, span) => self.write(id, span, numbered.writes)?,
             Action::Trim(id, span) => self.trim(id, span)?,
             Action::Sync(id) | Action::Datasync(id) => {
                 self.actions.syncs += 1;
-                let file = self.file(id)?;
+                let (file, path) = self.file(id)?;
                 self.engine.sync(file)?;
+                let line = numbered.record.line;
+                self.events.synced(path, line, numbered.writes)?;
             }
             Action::Wait => {}
         }
@@ -82,8 +93,8 @@ impl Session {
     }
 
     fn read(&mut self, id: FileId, span: Span) -> Result<()> {
-        let file = self.file(id)?;
-        let (path, model) = (&self.paths[file], &self.models[file]);
+        let (file, path) = self.file(id)?;
+        let model = &self.models[file];
         let range = model.clip(span.offset()..span.end());
         self.actions.reads += 1;
         self.actions.read_bytes += range.end - range.start;
@@ -92,19 +103,18 @@ impl Session {
         })
     }
 
-    fn write(&mut self, id: FileId, span: Span) -> Result<()> {
-        let file = self.file(id)?;
+    fn write(&mut self, id: FileId, span: Span, number: u64) -> Result<()> {
+        let (file, _) = self.file(id)?;
         let range = span.offset()..span.end();
         self.actions.writes += 1;
         self.actions.written_bytes += span.len();
-        let number = self.actions.writes;
         self.engine.write(file, range.clone(), number)?;
         self.models[file].write(range, number);
         Ok(())
     }
 
     fn trim(&mut self, id: FileId, span: Span) -> Result<()> {
-        let file = self.file(id)?;
+        let (file, _) = self.file(id)?;
         let range = self.models[file].clip(span.offset()..span.end());
         self.actions.trims += 1;
         self.engine.trim(file, range.clone())?;
@@ -112,11 +122,11 @@ impl Session {
         Ok(())
     }
 
-    /// The index of a file, which the first reading of the trace made known.
-    fn file(&self, id: FileId) -> Result<usize> {
-        if id.index() >= self.paths.len() {
-            bail!("the trace changed while it was replayed");
+    /// The place of a file, which the first reading of the trace made known.
+    fn file(&self, id: FileId) -> Result<(usize, &'a Path)> {
+        match self.paths.get(id.index()) {
+            Some(path) => Ok((id.index(), path)),
+            None => bail!("the trace changed while it was replayed"),
         }
-        Ok(id.index())
     }
 }

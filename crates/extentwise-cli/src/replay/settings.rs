@@ -1,11 +1,12 @@
 //! What a replay is done with: sizes, limits and policies, checked.
 
 use anyhow::{Result, bail};
-use extentwise_engine::ErrorPolicy;
+use extentwise_engine::{BioLimits, BlockSize, Config, ErrorPolicy, LenBytes, Stride};
 
 use super::Mode;
 use super::geometry::Geometry;
-use super::sizes::shown;
+use crate::device::Device;
+use crate::sizes::shown;
 
 /// The checked options of a replay; sizes in bytes.
 ///
@@ -18,19 +19,7 @@ pub(crate) struct Settings {
     pub(crate) dirty_limit: u64,
     pub(crate) policy: Policy,
     pub(crate) mode: Mode,
-    pub(crate) device: DeviceKind,
-}
-
-/// How the files are read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DeviceKind {
-    /// Through the page cache of the operating system, one call after the other
-    #[default]
-    Buffered,
-    /// Past the page cache (`O_DIRECT`), one call after the other
-    Direct,
-    /// Past the page cache, up to 64 calls at a time (`io_uring`)
-    Uring,
+    pub(crate) device: Device,
 }
 
 /// What becomes of data that could not be written.
@@ -52,6 +41,15 @@ impl From<Policy> for ErrorPolicy {
             Policy::Latch => Self::Latch,
         }
     }
+}
+
+/// Who writes, and writes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// One thread does both.
+    One,
+    /// Threads write, and others write back.
+    Threads,
 }
 
 /// Dirty bytes at which everything is written back, unless the cache is small.
@@ -89,12 +87,33 @@ impl Settings {
             dirty_limit,
             policy,
             mode,
-            device: DeviceKind::Buffered,
+            device: Device::Buffered,
         })
     }
 
+    /// The engine's configuration. Writeback begins early where it goes on
+    /// beside the writers; to one thread that does both that gains nothing.
+    pub(crate) fn config(&self, writers: Writers) -> Result<Config> {
+        let mut config = Config::new(BlockSize::new(self.geometry.block_size())?)
+            .with_cache_bytes(LenBytes::new(self.cache_size))
+            .with_dirty_bytes(LenBytes::new(self.dirty_limit));
+        config.folio_bytes_max = LenBytes::new(self.geometry.folio_size());
+        config.extent_bytes_max = LenBytes::new(self.geometry.max_extent());
+        if self.device != Device::Uring && writers == Writers::One {
+            config.dirty_bytes_background = config.dirty_bytes_max;
+        }
+        config.file_dirty_bytes_max = config.dirty_bytes_max;
+        config.bio_limits = BioLimits::UNLIMITED;
+        config.policy = self.policy.into();
+        config.stride = match self.mode {
+            Mode::Extent => Stride::Extent,
+            Mode::Block => Stride::Block,
+        };
+        Ok(config)
+    }
+
     /// The same with another way to the files.
-    pub(crate) fn with_device(self, device: DeviceKind) -> Self {
+    pub(crate) fn with_device(self, device: Device) -> Self {
         Self { device, ..self }
     }
 }

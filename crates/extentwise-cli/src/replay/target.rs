@@ -1,12 +1,13 @@
 //! The folder that a replay writes into.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use extentwise_files::Claim;
 
 use super::trace::Trace;
 
@@ -19,24 +20,44 @@ pub(crate) enum Existing {
     Overwrite,
 }
 
-/// Makes an empty file in `folder` for each of `names` and answers their paths,
-/// in order. Everything that can be refused is refused before the first file is
-/// made or emptied.
+/// Files that no other process writes as long as this is there.
+pub(crate) struct Targets {
+    /// Where they are, in the order of their names.
+    pub(crate) paths: Vec<PathBuf>,
+    _claims: Vec<Claim>,
+}
+
+/// Files that are claimed to the end; those behind them are while they are
+/// emptied, for a process has only so many open files.
+const CLAIMS_MAX: usize = 64;
+
+/// Makes an empty file in `folder` for each of `names`. Everything that can be
+/// refused is refused before the first file is emptied, also that another
+/// process writes it.
 pub(crate) fn prepare(
     folder: &Path,
     names: &[OsString],
     trace: &Trace,
     existing: Existing,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Targets> {
     let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
     fs::create_dir_all(folder).with_context(|| format!("folder {}", folder.display()))?;
     for path in &paths {
         refuse_existing(path, trace, existing)?;
     }
-    for path in &paths {
-        make_empty(path, existing).with_context(|| path.display().to_string())?;
+    let (first, rest) = paths.split_at(paths.len().min(CLAIMS_MAX));
+    let claims = first.iter().map(|path| claim(path, existing));
+    let claims: Vec<Claim> = claims.collect::<Result<_>>()?;
+    for (path, claim) in first.iter().zip(&claims) {
+        empty(path, claim)?;
     }
-    Ok(paths)
+    for path in rest {
+        empty(path, &claim(path, existing)?)?;
+    }
+    Ok(Targets {
+        paths,
+        _claims: claims,
+    })
 }
 
 /// A fresh folder among the temporary files, which is told to whoever watches;
@@ -71,16 +92,22 @@ fn refuse_existing(path: &Path, trace: &Trace, existing: Existing) -> Result<()>
     Ok(())
 }
 
-fn make_empty(path: &Path, existing: Existing) -> io::Result<File> {
+fn claim(path: &Path, existing: Existing) -> Result<Claim> {
     let mut options = OpenOptions::new();
-    options.write(true);
+    options.read(true).write(true);
     match existing {
         Existing::Refuse => options.create_new(true),
         // A symbolic link could lead out of the folder.
         Existing::Overwrite => options
             .create(true)
-            .truncate(true)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()),
     };
-    options.open(path)
+    let file = options.open(path);
+    let file = file.with_context(|| path.display().to_string())?;
+    Claim::new(file, path)
+}
+
+fn empty(path: &Path, claim: &Claim) -> Result<()> {
+    let emptied = claim.empty();
+    emptied.with_context(|| format!("{}: making it empty", path.display()))
 }

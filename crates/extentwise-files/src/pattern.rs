@@ -1,4 +1,4 @@
-//! The bytes that a write action puts into a file.
+//! Bytes that tell where they are from, for writes whose files are verified.
 //!
 //! The byte at file offset `p` of a trace's `k`-th write action is byte
 //! `p mod 8`, little-endian, of `splitmix64(floor(p / 8) xor k * GOLDEN)`. It
@@ -11,10 +11,10 @@ const WORD_LEN: usize = size_of::<u64>();
 
 /// Fills `bytes`, which lie at `offset`, with what write number `write` puts
 /// there.
-pub(crate) fn fill(bytes: &mut [u8], offset: u64, write: u64) {
+pub fn fill(bytes: &mut [u8], offset: u64, write: u64) {
     let key = write.wrapping_mul(GOLDEN);
     let word = |index: u64| splitmix64(index ^ key).to_le_bytes();
-    let skipped = (offset % WORD_LEN as u64) as usize;
+    let skipped = skipped(offset);
     let head_len = bytes.len().min((WORD_LEN - skipped) % WORD_LEN);
     let (head, body) = bytes.split_at_mut(head_len);
     head.copy_from_slice(&word(offset / WORD_LEN as u64)[skipped..][..head_len]);
@@ -27,7 +27,8 @@ pub(crate) fn fill(bytes: &mut [u8], offset: u64, write: u64) {
 
 /// The first byte of `bytes`, which lie at `offset`, that write number `write`
 /// did not put there: its index and what it ought to be.
-pub(crate) fn mismatch(bytes: &[u8], offset: u64, write: u64) -> Option<(usize, u8)> {
+#[must_use]
+pub fn mismatch(bytes: &[u8], offset: u64, write: u64) -> Option<(usize, u8)> {
     let mut scratch = [0; 4096];
     let mut index = 0;
     for chunk in bytes.chunks(scratch.len()) {
@@ -39,6 +40,12 @@ pub(crate) fn mismatch(bytes: &[u8], offset: u64, write: u64) -> Option<(usize, 
         index += chunk.len();
     }
     None
+}
+
+/// How far into its word a byte lies.
+#[allow(clippy::cast_possible_truncation, reason = "below 8")]
+const fn skipped(offset: u64) -> usize {
+    (offset % WORD_LEN as u64) as usize
 }
 
 fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Times of writeback passes, kept in constant memory.
+//! Times, kept in constant memory.
 
 /// Each power of two is told apart in `2^SPLIT_BITS` steps, so a percentile is
 /// off by at most 1/32.
@@ -9,8 +9,8 @@ const CELLS: usize = (u64::BITS - SPLIT_BITS + 1) as usize * SPLITS;
 /// A histogram of times in nanoseconds.
 ///
 /// **Invariant**: `count` is the sum of `cells`.
-#[derive(Debug)]
-pub(crate) struct Times {
+#[derive(Clone, Debug)]
+pub struct Times {
     cells: Vec<u64>,
     count: u64,
     sum: u128,
@@ -19,14 +19,25 @@ pub(crate) struct Times {
 
 /// A row of the histogram in powers of two: times from `low` to below `high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) low: u64,
-    pub(crate) high: u64,
-    pub(crate) count: u64,
+pub struct Row {
+    /// The shortest time of the row.
+    pub low: u64,
+    /// Where the next row would begin.
+    pub high: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Times {
-    pub(crate) fn new() -> Self {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             cells: vec![0; CELLS],
             count: 0,
@@ -35,26 +46,31 @@ impl Times {
         }
     }
 
-    pub(crate) fn record(&mut self, nanoseconds: u64) {
+    /// Takes a time in.
+    pub fn record(&mut self, nanoseconds: u64) {
         self.cells[cell(nanoseconds)] += 1;
         self.count += 1;
         self.sum += u128::from(nanoseconds);
         self.max = self.max.max(nanoseconds);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The mean; 0 if nothing was recorded.
-    pub(crate) fn mean(&self) -> u64 {
+    #[must_use]
+    pub fn mean(&self) -> u64 {
         let mean = self.sum / u128::from(self.count.max(1));
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// The time that `percent` of the passes did not exceed; 0 if nothing was
+    /// The time that `percent` of them did not exceed; 0 if nothing was
     /// recorded.
-    pub(crate) fn percentile(&self, percent: u64) -> u64 {
+    #[must_use]
+    pub fn percentile(&self, percent: u64) -> u64 {
         let wanted = u128::from(self.count) * u128::from(percent);
         let mut seen = 0_u128;
         for (index, &count) in self.cells.iter().enumerate() {
@@ -67,7 +83,8 @@ impl Times {
     }
 
     /// The powers of two in which times fell, ascending.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let counted = self.cells.iter().enumerate();
         for (index, &count) in counted.filter(|&(_, &count)| count > 0) {
@@ -88,6 +105,10 @@ impl Times {
 
 /// The cell of a time: small times have one each, larger ones share it with
 /// those of the same leading bits.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the leading bits are fewer than 7"
+)]
 fn cell(time: u64) -> usize {
     let exponent = (u64::BITS - time.leading_zeros()).saturating_sub(SPLIT_BITS + 1);
     exponent as usize * SPLITS + (time >> exponent) as usize
