@@ -15,11 +15,14 @@
 
 mod bits;
 mod cache;
+mod files;
 mod group;
 mod machine;
+mod mount;
 mod options;
 mod paired;
 mod pass;
+mod pin;
 mod report;
 mod row;
 mod write;

@@ -56,13 +56,29 @@ pub(crate) fn pair(
     against_best(rounds, ours, vec![Peer::new(peer_name, peer)])
 }
 
-/// Ours against the fastest of some peers. All are measured once a round, in an order
-/// that turns around each time; the first round warms up and does not count.
+/// Ours against the fastest of some peers.
 pub(crate) fn against_best(
+    rounds: usize,
+    ours: impl FnMut() -> f64,
+    peers: Vec<Peer<'_>>,
+) -> Paired {
+    let all = against_all(rounds, ours, peers);
+    let best = all.into_iter().min_by(|a, b| a.peer.total_cmp(&b.peer));
+    best.unwrap_or(Paired {
+        ours: f64::NAN,
+        peer: f64::NAN,
+        peer_name: "nobody".into(),
+        ratio: f64::NAN,
+    })
+}
+
+/// Ours against each of some peers. All are measured once a round, in an order that
+/// turns around each time; the first round warms up and does not count.
+pub(crate) fn against_all(
     rounds: usize,
     mut ours: impl FnMut() -> f64,
     mut peers: Vec<Peer<'_>>,
-) -> Paired {
+) -> Vec<Paired> {
     let mut own_times = Vec::with_capacity(rounds);
     let mut peer_times = vec![Vec::with_capacity(rounds); peers.len()];
     for round in 0..=rounds {
@@ -79,20 +95,16 @@ pub(crate) fn against_best(
             }
         }
     }
-    let medians = peer_times.iter().map(|times| median(times.clone()));
-    let best = medians.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
-    let (best, peer) = best.unwrap_or((0, f64::NAN));
-    let pairs = own_times
-        .iter()
-        .zip(peer_times.get(best).into_iter().flatten());
-    Paired {
-        ratio: median(pairs.map(|(own, peer)| peer / own).collect()),
-        ours: median(own_times),
-        peer,
-        peer_name: peers
-            .get(best)
-            .map_or_else(String::new, |peer| peer.name.clone()),
-    }
+    let with = |(peer, times): (&Peer<'_>, Vec<f64>)| {
+        let ratios = own_times.iter().zip(&times).map(|(own, peer)| peer / own);
+        Paired {
+            ratio: median(ratios.collect()),
+            ours: median(own_times.clone()),
+            peer: median(times),
+            peer_name: peer.name.clone(),
+        }
+    };
+    peers.iter().zip(peer_times).map(with).collect()
 }
 
 /// Of an odd number of values, or nearly so.

@@ -91,6 +91,22 @@ impl Row {
         }
     }
 
+    /// A row of two rates, from times in nanoseconds of so much work.
+    pub(crate) fn of_rates(
+        id: &'static str,
+        name: impl Into<String>,
+        bar: Bar,
+        (paired, amount, unit): (Paired, f64, &'static str),
+    ) -> Self {
+        let rate = |nanos: f64| amount / nanos * 1e9;
+        Self {
+            ours: rate(paired.ours),
+            peer: rate(paired.peer),
+            unit,
+            ..Self::of_times(id, name, bar, paired)
+        }
+    }
+
     /// A row of two figures of which the smaller is better.
     pub(crate) fn of_costs(
         id: &'static str,

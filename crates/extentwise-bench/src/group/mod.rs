@@ -1,6 +1,8 @@
 //! Rows that are measured together.
 
+mod cached;
 mod decide;
+mod device;
 mod extent_buffer;
 mod index;
 mod ordered;
@@ -62,6 +64,20 @@ pub(crate) static GROUPS: &[Group] = &[
         ids: &["19"],
         is_guarded: false,
         measure: state::rows,
+    },
+    Group {
+        name: "cached",
+        what: "small writes through handles, against file systems of the kernel",
+        ids: &["12", "13", "20"],
+        is_guarded: false,
+        measure: cached::rows,
+    },
+    Group {
+        name: "device",
+        what: "writes that reach a device, against the kernel's page cache and direct I/O",
+        ids: &["16", "17", "18"],
+        is_guarded: false,
+        measure: device::rows,
     },
     Group {
         name: "index",
