@@ -2,16 +2,19 @@
 //!
 //! One module a subcommand: [`explain`] shows what the core decides for a
 //! scenario, [`replay`] drives a recorded I/O log through the write path onto
-//! real files, [`tree_blocks`] verifies the metadata of a btrfs image. [`iolog`]
+//! real files, [`copy`] copies a file through it, [`tree_blocks`] verifies the metadata of a btrfs image. [`iolog`]
 //! is the parser of the I/O logs.
 
+pub mod copy;
 mod device;
 pub mod explain;
+mod holes;
 mod interrupt;
 pub mod iolog;
 pub mod replay;
 mod report;
 mod sizes;
+mod timed;
 pub mod tree_blocks;
 mod watch;
 
@@ -30,6 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(explain::ExplainArgs),
+    Copy(copy::CopyArgs),
     Replay(replay::ReplayArgs),
     TreeBlocks(tree_blocks::TreeBlocksArgs),
 }
@@ -40,6 +44,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Explain(args) => explain::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::TreeBlocks(args) => tree_blocks::run(&args),
     };

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use extentwise_files::{Cache, Times};
 
 use crate::iolog::{Action, FileId, Span};
+use crate::timed::TimedCache;
 use crate::watch::Standing;
 
 use super::course::Numbered;
-use super::engine::Engine;
+use super::engine;
 use super::events::Events;
 use super::model::Model;
 use super::report::Actions;
@@ -21,7 +22,7 @@ use super::verify::check;
 pub(crate) struct Session<'a> {
     paths: &'a [PathBuf],
     models: Vec<Model>,
-    engine: Engine,
+    cache: TimedCache,
     actions: Actions,
     events: Events,
 }
@@ -40,7 +41,7 @@ impl<'a> Session<'a> {
     pub(crate) fn new(paths: &'a [PathBuf], cache: Box<dyn Cache>, events: Events) -> Self {
         Self {
             models: paths.iter().map(|_| Model::default()).collect(),
-            engine: Engine::new(cache),
+            cache: TimedCache::new(cache),
             paths,
             actions: Actions::default(),
             events,
@@ -55,15 +56,16 @@ impl<'a> Session<'a> {
 
     /// How the cache stands.
     pub(crate) fn standing(&self) -> Standing {
-        self.engine.standing()
+        self.cache.standing()
     }
 
     /// Writes these files back.
     pub(crate) fn finish(mut self, files: impl Iterator<Item = usize>) -> Result<Done> {
         for file in files {
-            self.engine.sync(file).context("the sync at the end")?;
+            let synced = self.cache.call(file, |cache| cache.sync(file));
+            synced.context("the sync at the end")?;
         }
-        let (cache, writeback) = self.engine.into_parts();
+        let (cache, writeback) = self.cache.into_parts();
         Ok(Done {
             models: self.models,
             actions: self.actions,
@@ -83,7 +85,7 @@ impl<'a> Session<'a> {
             Action::Sync(id) | Action::Datasync(id) => {
                 self.actions.syncs += 1;
                 let (file, path) = self.file(id)?;
-                self.engine.sync(file)?;
+                self.cache.call(file, |cache| cache.sync(file))?;
                 let line = numbered.record.line;
                 self.events.synced(path, line, numbered.writes)?;
             }
@@ -98,7 +100,7 @@ impl<'a> Session<'a> {
         let range = model.clip(span.offset()..span.end());
         self.actions.reads += 1;
         self.actions.read_bytes += range.end - range.start;
-        self.engine.read(file, range, |bytes, offset| {
+        engine::read(&mut self.cache, file, range, |bytes, offset| {
             check(path, model.mismatch(bytes, offset)).context("a read of the trace is wrong")
         })
     }
@@ -108,7 +110,7 @@ impl<'a> Session<'a> {
         let range = span.offset()..span.end();
         self.actions.writes += 1;
         self.actions.written_bytes += span.len();
-        self.engine.write(file, range.clone(), number)?;
+        engine::write(&mut self.cache, file, range.clone(), number)?;
         self.models[file].write(range, number);
         Ok(())
     }
@@ -117,7 +119,8 @@ impl<'a> Session<'a> {
         let (file, _) = self.file(id)?;
         let range = self.models[file].clip(span.offset()..span.end());
         self.actions.trims += 1;
-        self.engine.trim(file, range.clone())?;
+        let punched = range.clone();
+        self.cache.call(file, |cache| cache.punch(file, punched))?;
         self.models[file].trim(range);
         Ok(())
     }

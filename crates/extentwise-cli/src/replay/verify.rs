@@ -2,12 +2,11 @@
 //! reads of freshly opened files: nothing of the cache takes part.
 
 use std::fs::File;
-use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
+
+use crate::holes::next_data;
 
 use super::model::{Mismatch, Model};
 
@@ -61,17 +60,4 @@ pub(crate) fn check(path: &Path, mismatch: Option<Mismatch>) -> Result<()> {
         wrong.found,
         wrong.expected
     )
-}
-
-/// The next range at or behind `from` that is no hole; empty at `len` if there
-/// is none. A file system that knows no holes has data everywhere.
-fn next_data(file: &File, from: u64, len: u64) -> Result<Range<u64>, Errno> {
-    let start = match rustix::fs::seek(file, SeekFrom::Data(from)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(len..len),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(from..len),
-        Err(error) => return Err(error),
-    };
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(start.min(len)..end.min(len))
 }
