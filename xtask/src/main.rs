@@ -11,6 +11,7 @@ mod loom;
 mod memcheck;
 mod no_std;
 mod report;
+mod search;
 mod seeded;
 mod simulate;
 mod source;
@@ -85,6 +86,12 @@ static VERBS: &[Verb] = &[
         options: "[--KIND [--seed S] [--count N] | --table]",
         help: "the page cache on simulated devices that fail and lose power",
         action: Action::CheckOrRun(simulate::check, simulate::run),
+    },
+    Verb {
+        name: "search",
+        options: "",
+        help: "every state of small files over the real core, in every order of events",
+        action: Action::Check(search::check),
     },
     Verb {
         name: "fuzz",

@@ -49,16 +49,16 @@ const fn kind(name: &'static str, seeds: u64) -> Kind {
 
 /// What a run printed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
-    counts: BTreeMap<String, u64>,
+pub(crate) struct Found {
+    pub(crate) counts: BTreeMap<String, u64>,
     /// The seed that fails, and why.
-    failure: Option<(String, String)>,
+    pub(crate) failure: Option<(String, String)>,
 }
 
 /// The step of `verify`.
 pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
     let mut report = Report::default();
-    let Some(program) = build(workspace, &mut report) else {
+    let Some(program) = build(workspace, "simulate", &mut report) else {
         return report;
     };
     let times = match effort {
@@ -128,7 +128,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode,
         ));
     };
     let mut report = Report::default();
-    if let Some(program) = build(workspace, &mut report) {
+    if let Some(program) = build(workspace, "simulate", &mut report) {
         report.run(Command::new(program).args(words));
     }
     Ok(ExitCode::from(u8::from(!report.passed())))
@@ -163,23 +163,20 @@ fn words(options: &[String]) -> Result<Option<Vec<String>>, Usage> {
     Ok(Some(words))
 }
 
-fn build(workspace: &Workspace, report: &mut Report) -> Option<PathBuf> {
-    let words = [
-        "--release",
-        "--package",
-        "extentwise-testkit",
-        "--example",
-        "simulate",
-    ];
+/// Builds a program of the testkit.
+pub(crate) fn build(workspace: &Workspace, name: &str, report: &mut Report) -> Option<PathBuf> {
+    let words = ["--release", "--package", "extentwise-testkit", "--example"];
     let target = workspace.target("simulate");
     let mut command = workspace.cargo(&["build", "--quiet"]);
-    command.args(words).arg("--target-dir").arg(&target);
+    command.args(words).arg(name);
+    command.arg("--target-dir").arg(&target);
     report
         .run(&mut command)
-        .then(|| target.join("release/examples/simulate"))
+        .then(|| target.join("release/examples").join(name))
 }
 
-fn run_and_read(command: &mut Command, report: &mut Report) -> Found {
+/// Runs such a program.
+pub(crate) fn run_and_read(command: &mut Command, report: &mut Report) -> Found {
     let line = announce(command);
     match command.output() {
         Ok(output) => read(&String::from_utf8_lossy(&output.stdout)),

@@ -16,5 +16,6 @@ pub mod conformance;
 pub mod device;
 pub mod model;
 pub mod property;
+pub mod search;
 pub mod seed;
 pub mod sim;

@@ -252,6 +252,13 @@ impl OrderedExtent {
         self.truncated_len
     }
 
+    /// First byte behind the valid ones of the bios that were finished so far
+    /// (S4); its start while there are none.
+    #[must_use]
+    pub const fn valid_end(&self) -> FileOffset {
+        self.valid_end
+    }
+
     /// What it is and what happened to it.
     #[must_use]
     pub const fn flags(&self) -> OrderedFlags {
