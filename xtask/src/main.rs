@@ -14,6 +14,7 @@ mod report;
 mod search;
 mod seeded;
 mod simulate;
+mod soak;
 mod source;
 mod table;
 mod test;
@@ -92,6 +93,12 @@ static VERBS: &[Verb] = &[
         options: "",
         help: "every state of small files over the real core, in every order of events",
         action: Action::Check(search::check),
+    },
+    Verb {
+        name: "soak",
+        options: "[--time S | --seed N]",
+        help: "threads on devices that fail, for --time seconds; 8 GiB through 64 MiB",
+        action: Action::CheckOrRun(soak::check, soak::run),
     },
     Verb {
         name: "fuzz",
