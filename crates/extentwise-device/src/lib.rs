@@ -6,19 +6,30 @@
 //! devices nor their users do. What a device cannot do it refuses as
 //! unsupported; it never guesses.
 //!
+//! Code that is written for `embedded-io` or `block-device-driver` takes devices
+//! by `DeviceStream` and `DeviceBlocks`, behind features of those names.
+//!
 //! The testkit holds every device to one conformance suite.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "block-device-driver")]
+mod blocks;
 mod error;
 mod geometry;
+#[cfg(feature = "embedded-io")]
+mod stream;
 mod whole;
 
+#[cfg(feature = "block-device-driver")]
+pub use blocks::DeviceBlocks;
 pub use error::DeviceError;
 pub use extentwise_core::errseq::ErrorClass;
 pub use extentwise_core::geometry::{DiskByte, LenBytes};
 pub use geometry::{DeviceGeometry, DeviceGeometryError, WriteCache};
+#[cfg(feature = "embedded-io")]
+pub use stream::{DeviceStream, StreamError};
 pub use whole::{Transferred, read_exact, write_all};
 
 /// A device of bytes.
