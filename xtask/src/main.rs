@@ -120,7 +120,7 @@ static VERBS: &[Verb] = &[
     },
     Verb {
         name: "bench",
-        options: "[--quick] [--json FILE] [--only NAME]",
+        options: "[--quick] [--json FILE] [--only NAME] [--record]",
         help: "rows against what else one could use, which fail below their goals",
         action: Action::Run(bench::run),
     },

@@ -76,4 +76,14 @@ impl Cache {
         assert_eq!(self.engine.read_state(&ticket), TicketState::Ready);
         self.engine.end_read(ticket);
     }
+
+    /// Writes all of a folio.
+    pub(crate) fn write(&mut self, nth: u64) {
+        let range = self.range(nth);
+        let ticket = self.engine.prepare_write(self.handle, range);
+        let ticket = ticket.expect("not refused");
+        assert_eq!(self.engine.write_state(&ticket), TicketState::Ready);
+        let stands = self.engine.commit_write(ticket, range.len());
+        assert_eq!(stands, Ok(range.len()));
+    }
 }

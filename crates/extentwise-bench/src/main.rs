@@ -17,6 +17,7 @@ mod bits;
 mod cache;
 mod files;
 mod group;
+mod hot;
 mod machine;
 mod mount;
 mod options;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use group::GROUPS;
+use group::{GROUPS, counts};
 use machine::Machine;
 use options::{Command, Options};
 
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
     let words = std::env::args().skip(1);
     let options = match options::parse(words) {
         Ok(Command::Bench(options)) => options,
+        Ok(Command::Hot(name, turns)) => {
+            return ExitCode::from(u8::from(!hot::run(&name, turns)));
+        }
         Ok(Command::Help) => {
             println!("{}", options::usage());
             return ExitCode::SUCCESS;
@@ -70,6 +74,9 @@ fn run(options: &Options) -> Result<ExitCode> {
     if let Some(path) = &options.json {
         let text = report::json(&machine, &outcomes)?;
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    if options.record {
+        counts::record(&outcomes)?;
     }
     let failed = outcomes.iter().filter(|one| one.is_failed()).count();
     Ok(ExitCode::from(u8::from(failed > 0)))

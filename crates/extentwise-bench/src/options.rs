@@ -10,6 +10,8 @@ use crate::row::{Judge, Outcome};
 #[derive(Debug)]
 pub(crate) enum Command {
     Bench(Options),
+    /// So many turns of a hot path, for who counts them.
+    Hot(String, u32),
     Help,
 }
 
@@ -18,6 +20,8 @@ pub(crate) enum Command {
 pub(crate) struct Options {
     pub(crate) effort: Effort,
     pub(crate) json: Option<PathBuf>,
+    /// Whether what was found is kept in the repository.
+    pub(crate) record: bool,
     only: Option<String>,
 }
 
@@ -50,6 +54,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Command, 
     let mut options = Options {
         effort: Effort::Full,
         json: None,
+        record: false,
         only: None,
     };
     let mut words = words.into_iter();
@@ -57,6 +62,12 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Command, 
         let mut value = |what: &str| words.next().ok_or(format!("{word} needs {what}"));
         match word.as_str() {
             "--help" => return Ok(Command::Help),
+            "--hot" => {
+                let (name, turns) = (value("a name")?, value("a number of turns")?);
+                let turns = turns.parse().map_err(|_| format!("`{turns}`: no number"))?;
+                return Ok(Command::Hot(name, turns));
+            }
+            "--record" => options.record = true,
             "--quick" => options.effort = Effort::Quick,
             "--json" => options.json = Some(value("a file")?.into()),
             "--only" if options.only.is_some() => return Err("--only is there twice".into()),
@@ -78,7 +89,7 @@ pub(crate) fn usage() -> String {
         format!("\n  {:14} {} (rows {ids})", group.name, group.what)
     });
     std::iter::once(String::from(
-        "usage: cargo xtask bench [--quick] [--json FILE] [--only NAME]\n\nNAME is a group, \
+        "usage: cargo xtask bench [--quick] [--json FILE] [--only NAME] [--record]\n\nNAME is a group, \
          or the number of a row:",
     ))
     .chain(groups)

@@ -78,6 +78,15 @@ impl<W: AsRef<[u64]> + AsMut<[u64]> + Clone> Passes<W> {
         elapsed * 1e9 / passes as f64
     }
 
+    /// Passes over copies of the folio, so many.
+    pub(crate) fn repeat(&mut self, stride: Stride, passes: u32) {
+        for _ in 0..passes {
+            let mut folio = self.dirty.clone();
+            self.pass(&mut folio, stride);
+            black_box(&folio);
+        }
+    }
+
     #[inline(never)]
     fn pass(&mut self, folio: &mut FolioState<W>, stride: Stride) {
         let range = folio.geometry().range();

@@ -11,6 +11,8 @@ pub(crate) struct Bar {
     goal: Option<f64>,
     /// The ratio below which a change is refused, where others hold the workspace to it.
     guard: Option<f64>,
+    /// The ratio above which something is other than it was.
+    most: Option<f64>,
 }
 
 impl Bar {
@@ -18,20 +20,30 @@ impl Bar {
     pub(crate) const NONE: Self = Self {
         goal: None,
         guard: None,
+        most: None,
     };
 
     pub(crate) const fn goal(goal: f64) -> Self {
         Self {
             goal: Some(goal),
-            guard: None,
+            ..Self::NONE
         }
     }
 
     /// A row that is held to this ratio, and has no goal beyond.
     pub(crate) const fn only_guard(guard: f64) -> Self {
         Self {
-            goal: None,
             guard: Some(guard),
+            ..Self::NONE
+        }
+    }
+
+    /// A row that is to stay as it was.
+    pub(crate) const fn within(tolerance: f64) -> Self {
+        Self {
+            guard: Some(1.0 - tolerance),
+            most: Some(1.0 + tolerance),
+            ..Self::NONE
         }
     }
 
@@ -176,7 +188,8 @@ impl Outcome {
                 Judge::Guards => row.bar.guard,
             };
             // A ratio that is no number passes nothing.
-            row.pass = row.goal.is_none_or(|goal| row.ratio >= goal);
+            row.pass = row.goal.is_none_or(|goal| row.ratio >= goal)
+                && row.bar.most.is_none_or(|most| row.ratio <= most);
         }
         self
     }
@@ -207,6 +220,14 @@ mod tests {
                 .is_failed()
         );
         assert!(!row(0.1, Bar::NONE).judged(Judge::Goals).is_failed());
+    }
+
+    #[test]
+    fn what_is_to_stay_as_it_was_may_not_get_better_unnoticed() {
+        for (ratio, is_failed) in [(0.97, true), (0.99, false), (1.01, false), (1.03, true)] {
+            let judged = row(ratio, Bar::within(0.02)).judged(Judge::Guards);
+            assert_eq!(judged.is_failed(), is_failed, "{ratio}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Rows that are measured together.
 
 mod cached;
+pub(crate) mod counts;
 mod decide;
 mod device;
 mod extent_buffer;
 mod index;
-mod ordered;
-mod runs;
+pub(crate) mod ordered;
+pub(crate) mod runs;
 mod state;
 mod walk;
 
@@ -85,5 +86,12 @@ pub(crate) static GROUPS: &[Group] = &[
         ids: &["index"],
         is_guarded: true,
         measure: index::rows,
+    },
+    Group {
+        name: "counts",
+        what: "instructions of the core's hot paths, against those on record",
+        ids: &["instructions"],
+        is_guarded: true,
+        measure: counts::rows,
     },
 ];

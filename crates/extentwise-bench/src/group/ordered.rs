@@ -44,6 +44,12 @@ pub(crate) fn rows(effort: Effort) -> Vec<Outcome> {
         .into()
 }
 
+/// So many turns of our table.
+pub(crate) fn repeat(in_flight: usize, turns: u32) {
+    let mut window = Window::new(Ours(OrderedTable::new(block_size())), in_flight);
+    (0..turns).for_each(|_| window.turn());
+}
+
 /// What keeps extents: each is asked to refuse an overlap, to find the place on the
 /// device of a byte, and to count finished bytes until an extent can go.
 trait Extents {

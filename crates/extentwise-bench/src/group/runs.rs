@@ -80,6 +80,16 @@ fn measure(shape: Shape, blocks: usize, effort: Effort) -> Paired {
     )
 }
 
+/// Goes through the runs of 4096 bits, so many times.
+pub(crate) fn repeat(shape: Shape, turns: u32) {
+    let blocks = 4096;
+    let bitmap = BlockBitmap::from_words(shape.words(blocks), blocks).expect("the words fit");
+    let all = BlockRange::clamped(0, blocks);
+    for _ in 0..turns {
+        black_box(of_ours(black_box(&bitmap), all));
+    }
+}
+
 /// What somebody who goes through runs has seen: enough that none can be left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
