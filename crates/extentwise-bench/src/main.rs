@@ -15,6 +15,7 @@
 
 mod bits;
 mod cache;
+mod chart;
 mod files;
 mod group;
 mod hot;
@@ -23,7 +24,9 @@ mod mount;
 mod options;
 mod paired;
 mod pass;
+mod pictures;
 mod pin;
+mod record;
 mod report;
 mod row;
 mod write;
@@ -32,9 +35,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use group::{GROUPS, counts};
+use group::{GROUPS, counts, state};
 use machine::Machine;
 use options::{Command, Options};
+use row::Outcome;
 
 fn main() -> ExitCode {
     let words = std::env::args().skip(1);
@@ -42,6 +46,15 @@ fn main() -> ExitCode {
         Ok(Command::Bench(options)) => options,
         Ok(Command::Hot(name, turns)) => {
             return ExitCode::from(u8::from(!hot::run(&name, turns)));
+        }
+        Ok(Command::State(folios, folio_bytes)) => {
+            return match state::per_folio(folios, folio_bytes) {
+                Ok(bytes) => {
+                    println!("{bytes}");
+                    ExitCode::SUCCESS
+                }
+                Err(_) => ExitCode::FAILURE,
+            };
         }
         Ok(Command::Help) => {
             println!("{}", options::usage());
@@ -70,13 +83,23 @@ fn run(options: &Options) -> Result<ExitCode> {
         let wanted = measured.into_iter().filter(|one| options.wants_row(one));
         outcomes.extend(wanted.map(|one| one.judged(judge)));
     }
+    outcomes.sort_by_key(Outcome::place);
     report::print(&outcomes);
     if let Some(path) = &options.json {
         let text = report::json(&machine, &outcomes)?;
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
+    let histograms = if options.wants_pictures() {
+        pictures::histograms()
+    } else {
+        String::new()
+    };
+    println!("{histograms}");
     if options.record {
         counts::record(&outcomes)?;
+        if options.is_whole() {
+            record::record(&machine, &outcomes, &options.command(), &histograms)?;
+        }
     }
     let failed = outcomes.iter().filter(|one| one.is_failed()).count();
     Ok(ExitCode::from(u8::from(failed > 0)))

@@ -10,6 +10,8 @@ use crate::row::{Judge, Outcome};
 #[derive(Debug)]
 pub(crate) enum Command {
     Bench(Options),
+    /// The memory of so many folios of a size, for who asks in another process.
+    State(u64, u64),
     /// So many turns of a hot path, for who counts them.
     Hot(String, u32),
     Help,
@@ -26,6 +28,25 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Whether all rows are asked for.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.only.is_none()
+    }
+
+    /// Whether distributions are to be seen.
+    pub(crate) fn wants_pictures(&self) -> bool {
+        self.only.as_deref().is_none_or(|only| only == "decide")
+    }
+
+    /// What was called, as one would type it.
+    pub(crate) fn command(&self) -> String {
+        let quick = match self.effort {
+            Effort::Quick => " --quick",
+            Effort::Full => "",
+        };
+        format!("cargo xtask bench{quick} --record")
+    }
+
     pub(crate) fn wants(&self, group: &Group) -> bool {
         let Some(only) = &self.only else {
             return true;
@@ -62,6 +83,12 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Command, 
         let mut value = |what: &str| words.next().ok_or(format!("{word} needs {what}"));
         match word.as_str() {
             "--help" => return Ok(Command::Help),
+            "--state" => {
+                let number =
+                    |text: String| text.parse().map_err(|_| format!("`{text}`: no number"));
+                let folios = number(value("a number of folios")?)?;
+                return Ok(Command::State(folios, number(value("a size")?)?));
+            }
             "--hot" => {
                 let (name, turns) = (value("a name")?, value("a number of turns")?);
                 let turns = turns.parse().map_err(|_| format!("`{turns}`: no number"))?;
@@ -89,7 +116,8 @@ pub(crate) fn usage() -> String {
         format!("\n  {:14} {} (rows {ids})", group.name, group.what)
     });
     std::iter::once(String::from(
-        "usage: cargo xtask bench [--quick] [--json FILE] [--only NAME] [--record]\n\nNAME is a group, \
+        "usage: cargo xtask bench [--quick] [--json FILE] [--only NAME] [--record]\n\n--record keeps a \
+         whole run in BENCHMARKS.md with its pictures, and counts in counts.tsv.\n\nNAME is a group, \
          or the number of a row:",
     ))
     .chain(groups)

@@ -187,11 +187,17 @@ impl Outcome {
                 Judge::Goals => row.bar.goal.or(row.bar.guard),
                 Judge::Guards => row.bar.guard,
             };
-            // A ratio that is no number passes nothing.
-            row.pass = row.goal.is_none_or(|goal| row.ratio >= goal)
+            // What is no number, or came from nothing, passes nothing.
+            row.pass = row.ratio.is_finite()
+                && row.goal.is_none_or(|goal| row.ratio >= goal)
                 && row.bar.most.is_none_or(|most| row.ratio <= most);
         }
         self
+    }
+
+    /// Where it stands in a table: by number, then what has none.
+    pub(crate) fn place(&self) -> u32 {
+        self.id().parse().unwrap_or(u32::MAX)
     }
 
     pub(crate) fn is_failed(&self) -> bool {
@@ -232,6 +238,11 @@ mod tests {
 
     #[test]
     fn what_is_no_number_passes_nothing() {
+        assert!(
+            row(f64::INFINITY, Bar::goal(1.0))
+                .judged(Judge::Goals)
+                .is_failed()
+        );
         assert!(
             row(f64::NAN, Bar::goal(1.0))
                 .judged(Judge::Goals)

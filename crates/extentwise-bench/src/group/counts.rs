@@ -15,7 +15,7 @@ use crate::row::{Bar, Outcome, Row};
 
 /// How far a count may be from the one on record, either way.
 const TOLERANCE: f64 = 0.02;
-const ID: &str = "instructions";
+pub(crate) const ID: &str = "instructions";
 
 pub(crate) fn rows(_: Effort) -> Vec<Outcome> {
     if Command::new("valgrind").arg("--version").output().is_err() {

@@ -264,7 +264,8 @@ impl Ours {
         // The kernel may use all memory; its writers begin to wait at a fifth of it.
         let mut config = Config::new(BlockSize::new(BLOCK).context("a block")?)
             .with_cache_bytes(LenBytes::new(bytes + bytes / 4));
-        // A multiple of the 1,280 KiB that a loop device takes at a time.
+        // Multiples of the 1,280 KiB that a loop device takes at a time.
+        config.extent_bytes_max = LenBytes::new(160 << 20);
         config.dirty_bytes_background = LenBytes::new(80 << 20);
         config.file_dirty_bytes_max = config.dirty_bytes_max;
         let mut mapping = Identity::new();

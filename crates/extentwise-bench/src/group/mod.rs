@@ -1,6 +1,6 @@
 //! Rows that are measured together.
 
-mod cached;
+pub(crate) mod cached;
 pub(crate) mod counts;
 mod decide;
 mod device;
@@ -8,7 +8,7 @@ mod extent_buffer;
 mod index;
 pub(crate) mod ordered;
 pub(crate) mod runs;
-mod state;
+pub(crate) mod state;
 mod walk;
 
 use crate::paired::Effort;
