@@ -148,16 +148,21 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
     /// Number of set blocks in `range`.
     #[must_use]
     pub fn count_in(&self, range: BlockRange) -> usize {
-        let mut count = 0;
-        for_each_word(
-            range.start().get(),
-            self.cut(range.end().get()),
-            |w, mask| {
-                let bits = self.words().get(w).copied().unwrap_or(0) & mask;
-                count += bits.count_ones() as usize;
-            },
-        );
-        count
+        let (start, end) = (range.start().get(), self.cut(range.end().get()));
+        if start >= end {
+            return 0;
+        }
+        let crossed = start / WORD_BITS..(end - 1) / WORD_BITS + 1;
+        let (head, tail) = edge_masks(start, end);
+        let ones = |word: u64| word.count_ones() as usize;
+        match self.words().get(crossed).unwrap_or_default() {
+            [] => 0,
+            [only] => ones(only & head & tail),
+            [first, whole @ .., last] => {
+                let whole: usize = whole.iter().map(|word| ones(*word)).sum();
+                ones(first & head) + whole + ones(last & tail)
+            }
+        }
     }
 
     /// The first run of set blocks in `range`, as long as it goes inside
@@ -183,6 +188,7 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
     }
 
     /// All runs of set blocks in `range`, ascending.
+    #[inline]
     pub fn runs(&self, range: BlockRange) -> Runs<'_> {
         let words = self.words();
         Runs {
@@ -195,15 +201,20 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
     #[must_use]
     pub fn first_outside<V: AsRef<[u64]>>(&self, other: &BlockBitmap<V>) -> Option<BlockIndex> {
         let others = other.words();
-        for (w, word) in self.words().iter().enumerate() {
-            let extra = word & !others.get(w).copied().unwrap_or(0);
-            if extra != 0 {
-                return Some(BlockIndex::new(
-                    w * WORD_BITS + extra.trailing_zeros() as usize,
-                ));
-            }
+        let shared = self.words().len().min(others.len());
+        let (words, rest) = self.words().split_at(shared);
+        // Whether there is one at all is asked of all words at once, which compiles to
+        // wide instructions; where it is, only if so.
+        let pairs = || words.iter().zip(others).map(|(word, other)| word & !other);
+        let extra = pairs().fold(0, |all, extra| all | extra);
+        if extra == 0 && rest.iter().all(|word| *word == 0) {
+            return None;
         }
-        None
+        let mut extras = pairs().chain(rest.iter().copied()).enumerate();
+        let (w, extra) = extras.find(|(_, extra)| *extra != 0)?;
+        Some(BlockIndex::new(
+            w * WORD_BITS + extra.trailing_zeros() as usize,
+        ))
     }
 
     fn cut(&self, end: usize) -> usize {
@@ -226,23 +237,13 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> BlockBitmap<W> {
     /// Sets every block of `range`.
     pub fn set(&mut self, range: BlockRange) {
         let (start, end) = (range.start().get(), self.cut(range.end().get()));
-        let words = self.words.as_mut();
-        for_each_word(start, end, |w, mask| {
-            if let Some(word) = words.get_mut(w) {
-                *word |= mask;
-            }
-        });
+        for_each_word_mut(self.words.as_mut(), start, end, |word, mask| *word |= mask);
     }
 
     /// Clears every block of `range`.
     pub fn clear(&mut self, range: BlockRange) {
         let (start, end) = (range.start().get(), self.cut(range.end().get()));
-        let words = self.words.as_mut();
-        for_each_word(start, end, |w, mask| {
-            if let Some(word) = words.get_mut(w) {
-                *word &= !mask;
-            }
-        });
+        for_each_word_mut(self.words.as_mut(), start, end, |word, mask| *word &= !mask);
     }
 }
 
@@ -256,6 +257,7 @@ pub struct Runs<'a> {
 impl Iterator for Runs<'_> {
     type Item = BlockRange;
 
+    #[inline]
     fn next(&mut self) -> Option<BlockRange> {
         self.cursor.next_run(self.words)
     }
@@ -275,6 +277,7 @@ pub(crate) struct RunCursor {
 
 impl RunCursor {
     /// A scan of `range`, which must be cut to the bitmap.
+    #[inline]
     pub(crate) fn new(words: &[u64], range: BlockRange) -> Self {
         let start = range.start().get();
         let mut cursor = Self {
@@ -331,6 +334,18 @@ impl RunCursor {
     }
 }
 
+/// How many words from the front have this value. It looks at eight at a time,
+/// which compiles to wide instructions, unless one of the first is another.
+#[inline]
+fn same_front(words: &[u64], value: u64) -> usize {
+    const WIDE: usize = 8;
+    let differs = |chunk: &[u64; WIDE]| chunk.iter().fold(0, |all, word| all | (word ^ value)) != 0;
+    let (wide, _) = words.as_chunks::<WIDE>();
+    let skipped = WIDE * wide.iter().take_while(|chunk| !differs(chunk)).count();
+    let rest = words.get(skipped..).unwrap_or_default();
+    skipped + rest.iter().take_while(|word| **word == value).count()
+}
+
 #[inline]
 fn test(words: &[u64], bit: usize) -> bool {
     words
@@ -361,37 +376,59 @@ fn next_bit(words: &[u64], from: usize, end: usize, flip: u64) -> usize {
         return end;
     };
     let mut found = (first ^ flip) >> (from % WORD_BITS) << (from % WORD_BITS);
-    while found == 0 {
-        w += 1;
-        if w * WORD_BITS >= end {
+    if found == 0 {
+        if (w + 1) * WORD_BITS >= end {
             return end;
         }
-        let Some(word) = words.get(w) else {
+        let behind = words_for(end).min(words.len());
+        let ahead = words.get(w + 1..behind).unwrap_or_default();
+        let same = same_front(ahead, flip);
+        let Some(word) = ahead.get(same) else {
             return end;
         };
+        w += 1 + same;
         found = word ^ flip;
     }
     (w * WORD_BITS + found.trailing_zeros() as usize).min(end)
 }
 
-/// Calls `visit(word index, mask)` for each word that `[start, end)` crosses.
+/// The bits of `[start, end)` in its first word and in its last.
 #[inline]
-fn for_each_word(start: usize, end: usize, mut visit: impl FnMut(usize, u64)) {
+fn edge_masks(start: usize, end: usize) -> (u64, u64) {
+    let head = u64::MAX << (start % WORD_BITS);
+    let tail = u64::MAX >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    (head, tail)
+}
+
+/// Calls `visit(word, mask)` for each word that `[start, end)` crosses.
+#[inline]
+fn for_each_word_mut(
+    words: &mut [u64],
+    start: usize,
+    end: usize,
+    mut visit: impl FnMut(&mut u64, u64),
+) {
     if start >= end {
         return;
     }
     let (first, last) = (start / WORD_BITS, (end - 1) / WORD_BITS);
-    let head = u64::MAX << (start % WORD_BITS);
-    let tail = u64::MAX >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    let (head, tail) = edge_masks(start, end);
+    // Most ranges lie inside a word.
     if first == last {
-        visit(first, head & tail);
+        if let Some(word) = words.get_mut(first) {
+            visit(word, head & tail);
+        }
         return;
     }
-    visit(first, head);
-    for w in first + 1..last {
-        visit(w, u64::MAX);
+    // The words in between are a slice of their own, which compiles to wide
+    // instructions.
+    if let Some([first, whole @ .., last]) = words.get_mut(first..=last) {
+        visit(first, head);
+        for word in whole {
+            visit(word, u64::MAX);
+        }
+        visit(last, tail);
     }
-    visit(last, tail);
 }
 
 #[cfg(test)]

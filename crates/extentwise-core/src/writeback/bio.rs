@@ -192,8 +192,9 @@ impl BioLimits {
 pub(super) enum Joined<S> {
     /// So many bytes from its start are in the bio.
     Bytes(LenBytes),
-    /// It does not fit; this bio must be sent first.
-    SendFirst(Bio<S>),
+    /// It does not fit: this bio is to be sent, and so many bytes from the piece's
+    /// start are in the one behind it.
+    Next(Bio<S>, LenBytes),
 }
 
 /// Joins pieces into bios, across the folios of one file (S1, S2).
@@ -249,7 +250,9 @@ impl<S: SegmentList> BioAssembler<S> {
         i_size: FileOffset,
     ) -> Joined<S> {
         let Some(bio) = &mut self.current else {
-            return self.start(piece, i_size);
+            let (bio, len) = start(self.limits, piece, i_size);
+            self.current = Some(bio);
+            return Joined::Bytes(len);
         };
         let adjacent = bio.ordered == piece.ordered
             && bio.file_range().end() == piece.range.start()
@@ -265,10 +268,8 @@ impl<S: SegmentList> BioAssembler<S> {
                     .is_some_and(|max| bio.segments().len() >= max.get()));
         let room = room(self.limits.max_bytes, bio.len);
         if !adjacent || !segment_fits || room.is_zero() {
-            return match self.current.take() {
-                Some(bio) => Joined::SendFirst(bio),
-                None => Joined::Bytes(LenBytes::ZERO),
-            };
+            let (next, len) = start(self.limits, piece, i_size);
+            return Joined::Next(core::mem::replace(bio, next), len);
         }
         let len = piece.range.len().min(room);
         if same_segment && let Some(last) = bio.segments.last_mut() {
@@ -284,32 +285,37 @@ impl<S: SegmentList> BioAssembler<S> {
         bio.valid_len = valid_len(bio, i_size);
         Joined::Bytes(len)
     }
-
-    fn start(&mut self, piece: &Piece, i_size: FileOffset) -> Joined<S> {
-        let len = piece
-            .range
-            .len()
-            .min(room(self.limits.max_bytes, LenBytes::ZERO));
-        let mut segments = S::default();
-        // A list without any capacity could never hold a bio: the segment is
-        // then missing, and the capacity is the embedder's to choose.
-        let _ = segments.push(Segment {
-            file_offset: piece.range.start(),
-            len,
-        });
-        let mut bio = Bio {
-            disk: piece.disk,
-            len,
-            valid_len: LenBytes::ZERO,
-            ordered: piece.ordered,
-            segments,
-        };
-        bio.valid_len = valid_len(&bio, i_size);
-        self.current = Some(bio);
-        Joined::Bytes(len)
-    }
 }
 
+/// A bio with as much of `piece` as fits, and how much that is.
+fn start<S: SegmentList>(
+    limits: BioLimits,
+    piece: &Piece,
+    i_size: FileOffset,
+) -> (Bio<S>, LenBytes) {
+    let len = piece
+        .range
+        .len()
+        .min(room(limits.max_bytes, LenBytes::ZERO));
+    let mut segments = S::default();
+    // A list without any capacity could never hold a bio: the segment is
+    // then missing, and the capacity is the embedder's to choose.
+    let _ = segments.push(Segment {
+        file_offset: piece.range.start(),
+        len,
+    });
+    let mut bio = Bio {
+        disk: piece.disk,
+        len,
+        valid_len: LenBytes::ZERO,
+        ordered: piece.ordered,
+        segments,
+    };
+    bio.valid_len = valid_len(&bio, i_size);
+    (bio, len)
+}
+
+#[inline]
 fn room(max_bytes: Option<LenBytes>, used: LenBytes) -> LenBytes {
     max_bytes.map_or(LenBytes::MAX, |max| max.saturating_sub(used))
 }

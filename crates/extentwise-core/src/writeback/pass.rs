@@ -220,7 +220,10 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
                 State::Fill => {
                     let pos = self.geometry.pos();
                     match cx.bios.join(&self.piece, pos, self.i_size) {
-                        Joined::SendFirst(bio) => return Step::Send(bio),
+                        Joined::Next(bio, len) => {
+                            self.after_joining(len);
+                            return Step::Send(bio);
+                        }
                         Joined::Bytes(len) => self.after_joining(len),
                     }
                 }
