@@ -38,6 +38,8 @@ pub(crate) struct File {
     pub(crate) dirty_bytes: u64,
     /// Of bios that the device has not answered.
     pub(crate) sent_bytes: u64,
+    /// Of blocks that an overwrite under way may make dirty.
+    pub(crate) lent_bytes: u64,
     /// When the oldest dirty data became dirty.
     pub(crate) dirty_since_nanos: u64,
     pub(crate) errors: ErrSeq,
@@ -118,6 +120,7 @@ impl File {
             dirty: BTreeMap::new(),
             dirty_bytes: 0,
             sent_bytes: 0,
+            lent_bytes: 0,
             dirty_since_nanos: 0,
             errors: ErrSeq::new(),
             failures: 0,

@@ -37,4 +37,4 @@ pub use extentwise_device::WriteCache;
 pub use mapping::{ExtentKind, FileExtent, FileId, Identity, Mapping, PendingFile};
 pub use memory::{HeapMemory, Memory, NoMemory};
 pub use stats::{Blocks, Counts, Histogram};
-pub use ticket::{ReadTicket, TicketState, WriteTicket};
+pub use ticket::{OverwriteTicket, ReadTicket, TicketState, WriteTicket};

@@ -60,10 +60,6 @@ impl<T> Slab<T> {
         Key::try_from(self.values.len()).unwrap_or(Key::MAX)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.values.len() - self.free.len()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         let keyed = (0..).zip(&self.values);
         keyed.filter_map(|(key, value)| Some((key, value.as_ref()?)))

@@ -51,6 +51,8 @@ pub struct Counts {
     pub bio_bytes: u64,
     /// Syncs begun.
     pub syncs: u64,
+    /// Times that something of a file could not be written, or made durable.
+    pub failures: u64,
     /// How long bios took, from being sent to their completion.
     pub writeback: Histogram,
 }

@@ -1,6 +1,7 @@
 //! Tickets: reads and writes that their callers hold.
 
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use extentwise_core::errseq::ErrorClass;
 use extentwise_core::geometry::{FileRange, LenBytes};
@@ -17,6 +18,15 @@ use crate::slab::{Key, Slab};
 #[derive(Debug)]
 pub struct WriteTicket(pub(crate) Ticket);
 
+/// Cached bytes that were lent for writing: write to them, then commit. It pins
+/// its folio.
+///
+/// Dropping it takes all of them for written; the engine sees that at its next
+/// call.
+#[must_use = "dropping a ticket makes all of its blocks dirty"]
+#[derive(Debug)]
+pub struct OverwriteTicket(pub(crate) Ticket);
+
 /// A read that was begun: look at the bytes when it is ready. It pins its folio
 /// until it is dropped; the engine sees that at its next call.
 #[must_use = "dropping a ticket ends its read"]
@@ -26,6 +36,14 @@ pub struct ReadTicket(pub(crate) Ticket);
 impl WriteTicket {
     /// The bytes of the file that it is for: the front of what was asked, as far
     /// as it lies in one folio.
+    #[must_use]
+    pub const fn range(&self) -> FileRange {
+        self.0.range
+    }
+}
+
+impl OverwriteTicket {
+    /// The bytes of the file that are lent.
     #[must_use]
     pub const fn range(&self) -> FileRange {
         self.0.range
@@ -48,6 +66,15 @@ pub(crate) struct Ticket {
     pub(crate) slot: Key,
     pub(crate) range: FileRange,
     token: Arc<()>,
+    /// Counts the tickets that are gone and whose works are left.
+    gone: Arc<AtomicU32>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Before the token: who reads a smaller count looks again later.
+        self.gone.fetch_add(1, Ordering::Release);
+    }
 }
 
 /// How a ticket stands.
@@ -87,6 +114,11 @@ pub(crate) enum WorkKind {
         /// A fill was begun for it.
         filled: bool,
     },
+    /// A write to cached bytes that the caller does without asking.
+    Overwrite {
+        /// Bytes of its blocks that were clean.
+        lent: u64,
+    },
     /// A write that is over, with the bytes committed; its ticket is still held.
     Over(LenBytes),
 }
@@ -100,6 +132,8 @@ pub(crate) struct Tickets {
     works: Slab<Work>,
     /// Tokens of slots that are free.
     tokens: alloc::vec::Vec<Arc<()>>,
+    /// Tickets that were dropped, and not found by [`dropped`](Self::dropped).
+    gone: Arc<AtomicU32>,
 }
 
 impl Tickets {
@@ -120,7 +154,13 @@ impl Tickets {
             token: Some(token.clone()),
         };
         let slot = self.works.insert(work).ok()?;
-        Some(Ticket { slot, range, token })
+        let gone = self.gone.clone();
+        Some(Ticket {
+            slot,
+            range,
+            token,
+            gone,
+        })
     }
 
     /// Adds work of the engine's own.
@@ -174,6 +214,13 @@ impl Tickets {
         }
     }
 
+    /// Frees the slot of a ticket that comes back, which is one of this engine's.
+    pub(crate) fn end(&mut self, ticket: Ticket) {
+        self.remove(ticket.slot);
+        drop(ticket);
+        self.gone.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Makes the work of a dropped ticket the engine's own, to end by itself.
     pub(crate) fn disown(&mut self, slot: Key) {
         if let Some(work) = self.works.get_mut(slot)
@@ -192,7 +239,7 @@ impl Tickets {
 
     /// The first slot whose ticket was dropped.
     pub(crate) fn dropped(&self) -> Option<Key> {
-        if self.works.len() == 0 {
+        if self.gone.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut works = self.works.iter();
@@ -200,7 +247,9 @@ impl Tickets {
             let token = work.token.as_ref();
             token.is_some_and(|token| Arc::strong_count(token) == 1)
         });
-        dropped.map(|(slot, _)| slot)
+        let (slot, _) = dropped?;
+        self.gone.fetch_sub(1, Ordering::Relaxed);
+        Some(slot)
     }
 
     /// Tickets that their callers hold.

@@ -1,9 +1,8 @@
 //! The cache: the engine behind a lock, and the threads that serve it.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use extentwise_engine::{
     Blocks, Config, ConfigError, Counts, Engine, ErrorClass, FileId, FileOffset, Host, Mapping,
@@ -12,7 +11,9 @@ use extentwise_engine::{
 
 use crate::File;
 use crate::flusher;
+use crate::lease::{Leases, Lent};
 use crate::memory::SharedMemory;
+use crate::sync::{Arc, Clock, Condvar, Mutex, MutexGuard, thread};
 
 /// What a cache is made with.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +67,18 @@ where
             state: Mutex::new(State {
                 engine,
                 ended: Vec::new(),
+                lent: Vec::new(),
+                waits: Vec::new(),
+                failures: 0,
+                idle: 0,
+                ticking: false,
+                recalled: Duration::ZERO,
                 stopping: false,
             }),
             changed: Condvar::new(),
             work: Condvar::new(),
             host,
-            started: Instant::now(),
+            clock: Clock::start(),
         });
         let flushers = (0..setup.threads.get())
             .map(|_| {
@@ -85,27 +92,30 @@ where
     /// Opens a file that has `size` bytes on record; one that is known already
     /// keeps the size that it has.
     pub fn open(&self, id: FileId, size: FileOffset) -> Result<File<P, H>, Refusal> {
-        let handle = self.shared().lock().engine.open(id, size)?;
-        Ok(File::new(self.clone(), handle))
+        let mut state = self.shared().lock();
+        let handle = state.engine.open(id, size)?;
+        let leases = Leases::new(state.engine.config());
+        drop(state);
+        Ok(File::new(self.clone(), (handle, id), leases))
     }
 
     /// What was done since the cache was made.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        *self.shared().lock().engine.counts()
+        *self.settled().engine.counts()
     }
 
     /// What the cache holds. Costs a step for each block.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
-        self.shared().lock().engine.blocks()
+        self.settled().engine.blocks()
     }
 
     /// Drops every folio that can be dropped without a loss.
     pub fn drop_clean(&self) {
-        let mut state = self.shared().lock();
+        let mut state = self.settled();
         state.engine.drop_clean();
-        self.shared().notify(&state);
+        self.shared().settle(&mut state);
     }
 
     /// The host of the devices.
@@ -116,7 +126,15 @@ where
 
     /// Calls `look` with the map, while the cache is locked.
     pub fn with_mapping<T>(&self, look: impl FnOnce(&mut P) -> T) -> T {
-        look(self.shared().lock().engine.mapping_mut())
+        look(self.settled().engine.mapping_mut())
+    }
+
+    /// The engine, knowing of everything that was written.
+    fn settled(&self) -> MutexGuard<'_, State<P>> {
+        let mut state = self.shared().lock();
+        state.recall_all();
+        self.shared().settle(&mut state);
+        state
     }
 
     pub(crate) fn shared(&self) -> &Shared<P, H> {
@@ -132,7 +150,7 @@ where
     H: Host<P> + Send + Sync + 'static,
 {
     shared: Arc<Shared<P, H>>,
-    flushers: Vec<JoinHandle<()>>,
+    flushers: Vec<thread::JoinHandle<()>>,
 }
 
 impl<P, H> Drop for Served<P, H>
@@ -159,7 +177,7 @@ pub(crate) struct Shared<P: Mapping, H> {
     /// There are effects to carry out, or the cache ends.
     pub(crate) work: Condvar,
     pub(crate) host: H,
-    started: Instant,
+    clock: Clock,
 }
 
 /// What the lock protects.
@@ -168,7 +186,27 @@ pub(crate) struct State<P: Mapping> {
     pub(crate) engine: Engine<SharedMemory, P>,
     /// Syncs that ended and whose callers do not know yet.
     pub(crate) ended: Vec<(SyncId, Result<(), ErrorClass>)>,
+    /// The leases that are out.
+    pub(crate) lent: Vec<Lent>,
+    /// For each handle that waits, the file of which it waits for something, or
+    /// `None` if that may be of any. Nothing of these files is lent meanwhile.
+    pub(crate) waits: Vec<Option<FileId>>,
+    /// Failures that leases were recalled for: what may be written has changed.
+    failures: u64,
+    /// Flushers that wait for work.
+    pub(crate) idle: u32,
+    /// One of them waits no longer than until dirty data has to be looked at.
+    pub(crate) ticking: bool,
+    /// When all leases were recalled for their age.
+    pub(crate) recalled: Duration,
     pub(crate) stopping: bool,
+}
+
+impl<P: Mapping> State<P> {
+    /// Whether something has to be looked at again after a while.
+    pub(crate) fn may_age(&self) -> bool {
+        !self.lent.is_empty() || !self.engine.dirty_bytes().is_zero()
+    }
 }
 
 impl<P: Mapping, H> Shared<P, H> {
@@ -178,23 +216,45 @@ impl<P: Mapping, H> Shared<P, H> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something changed.
-    pub(crate) fn wait<'a>(&self, state: MutexGuard<'a, State<P>>) -> MutexGuard<'a, State<P>> {
-        self.notify(&state);
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Waits until something changed, of `file` if it is one that is waited for.
+    /// What is waited for may be lent: that is taken back first, and then it is
+    /// time to look again.
+    pub(crate) fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State<P>>,
+        file: Option<FileId>,
+    ) -> MutexGuard<'a, State<P>> {
+        if state.recall_all() {
+            self.settle(&mut state);
+            return state;
+        }
+        state.waits.push(file);
+        self.settle(&mut state);
+        let waited = self.changed.wait(state);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(nth) = state.waits.iter().position(|waits| *waits == file) {
+            state.waits.swap_remove(nth);
+        }
+        state
     }
 
-    /// Wakes a thread of the cache if there is something to carry out.
-    pub(crate) fn notify(&self, state: &State<P>) {
-        if state.engine.has_effects() {
+    /// After a call of the engine: wakes a thread of the cache if there is
+    /// something for it to do, and recalls leases after a failure, for a handle
+    /// may refuse writes from then on (C2).
+    pub(crate) fn settle(&self, state: &mut State<P>) {
+        let failures = state.engine.counts().failures;
+        if state.failures != failures {
+            state.failures = failures;
+            state.recall_all();
+        }
+        let work = state.engine.has_effects() || (!state.ticking && state.may_age());
+        if work && state.idle > 0 {
             self.work.notify_one();
         }
     }
 
-    /// Nanoseconds since the cache was made.
-    pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    /// Time since the cache was made.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.elapsed()
     }
 }

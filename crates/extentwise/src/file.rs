@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::io;
-use std::sync::MutexGuard;
 
 use extentwise_engine::{
-    CloseReason, ErrorClass, FileOffset, FileRange, HandleId, Host, LenBytes, Mapping, Refusal,
-    SyncId, TicketState,
+    CloseReason, ErrorClass, FileId, FileOffset, FileRange, HandleId, Host, LenBytes, Mapping,
+    Refusal, SyncId, TicketState,
 };
 
 use crate::PageCache;
 use crate::cache::State;
+use crate::lease::Leases;
+use crate::sync::{Arc, MutexGuard};
 
 /// Whether a call waits for what is in its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,8 @@ where
 {
     cache: PageCache<P, H>,
     handle: HandleId,
+    id: FileId,
+    leases: Arc<Leases>,
     open: bool,
 }
 
@@ -55,10 +58,16 @@ where
     P: Mapping + Send + 'static,
     H: Host<P> + Send + Sync + 'static,
 {
-    pub(crate) const fn new(cache: PageCache<P, H>, handle: HandleId) -> Self {
+    pub(crate) fn new(
+        cache: PageCache<P, H>,
+        (handle, id): (HandleId, FileId),
+        leases: Leases,
+    ) -> Self {
         Self {
             cache,
             handle,
+            id,
+            leases: Arc::new(leases),
             open: true,
         }
     }
@@ -89,8 +98,28 @@ where
 
     /// Writes the front of `bytes` at `at`, as far as it lies in one folio and
     /// dirty memory has room; answers how many bytes that were.
+    #[inline]
     pub fn write_part(&self, at: u64, bytes: &[u8], patience: Patience) -> Result<usize, Refusal> {
-        self.write_with(at, bytes.len(), patience, |into| {
+        match self.leases.write(at, bytes) {
+            Some(len) => Ok(len),
+            None => self.write_unlent(at, bytes, patience),
+        }
+    }
+
+    /// As [`write_part`](Self::write_part), to bytes that are not lent yet, or
+    /// that somebody else has locked.
+    fn write_unlent(&self, at: u64, bytes: &[u8], patience: Patience) -> Result<usize, Refusal> {
+        let shared = self.cache.shared();
+        let mut state = shared.lock();
+        if !bytes.is_empty() && state.lend(&self.leases, (self.handle, self.id), at) {
+            shared.settle(&mut state);
+            drop(state);
+            if let Some(len) = self.leases.write(at, bytes) {
+                return Ok(len);
+            }
+            state = shared.lock();
+        }
+        self.write_held(state, (at, bytes.len()), patience, |into| {
             let from = bytes.get(..into.len()).unwrap_or_default();
             into[..from.len()].copy_from_slice(from);
             from.len()
@@ -108,15 +137,26 @@ where
         patience: Patience,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<usize, Refusal> {
+        let state = self.cache.shared().lock();
+        self.write_held(state, (at, len), patience, fill)
+    }
+
+    fn write_held(
+        &self,
+        state: MutexGuard<'_, State<P>>,
+        (at, len): (u64, usize),
+        patience: Patience,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Result<usize, Refusal> {
         let range = range_of(at, len)?;
-        let (ticket, mut state) = self.attempt(patience, |state| {
+        let (ticket, mut state) = self.attempt(state, patience, |state| {
             state.engine.prepare_write(self.handle, range)
         })?;
         loop {
             match state.engine.write_state(&ticket) {
                 TicketState::Ready => break,
                 TicketState::Failed(class) => return Err(Refusal::Failed(class)),
-                TicketState::Pending => state = self.cache.shared().wait(state),
+                TicketState::Pending => state = self.cache.shared().wait(state, Some(self.id)),
             }
         }
         let target = state.engine.write_target(&ticket);
@@ -133,7 +173,7 @@ where
         let stands = state
             .engine
             .commit_write(ticket, LenBytes::new(copied as u64));
-        self.cache.shared().notify(&state);
+        self.cache.shared().settle(&mut state);
         Ok(usize::try_from(stands?.get()).unwrap_or(copied))
     }
 
@@ -161,7 +201,8 @@ where
     ) -> Result<usize, Refusal> {
         let end = at.saturating_add(into.len() as u64);
         let range = FileRange::clamped(FileOffset::new(at), FileOffset::new(end));
-        let (ticket, mut state) = self.attempt(patience, |state| {
+        let state = self.cache.shared().lock();
+        let (ticket, mut state) = self.attempt(state, patience, |state| {
             state.engine.prepare_read(self.handle, range)
         })?;
         let Some(ticket) = ticket else {
@@ -171,7 +212,7 @@ where
             match state.engine.read_state(&ticket) {
                 TicketState::Ready => break,
                 TicketState::Failed(class) => return Err(Refusal::Failed(class)),
-                TicketState::Pending => state = self.cache.shared().wait(state),
+                TicketState::Pending => state = self.cache.shared().wait(state, Some(self.id)),
             }
         }
         let source = state.engine.read_source(&ticket);
@@ -188,7 +229,7 @@ where
         };
         let mut state = self.cache.shared().lock();
         state.engine.end_read(ticket);
-        self.cache.shared().notify(&state);
+        self.cache.shared().settle(&mut state);
         Ok(copied)
     }
 
@@ -196,35 +237,25 @@ where
     /// reads as zero.
     pub fn resize(&self, size: u64) -> Result<(), Refusal> {
         let size = FileOffset::new(size);
-        let resize = |state: &mut State<P>| state.engine.resize(self.handle, size);
-        let ((), state) = self.attempt(Patience::Wait, resize)?;
-        self.cache.shared().notify(&state);
-        Ok(())
+        self.change(|state| state.engine.resize(self.handle, size))
     }
 
     /// Makes a range read as zero and gives its space back.
     pub fn punch(&self, start: u64, end: u64) -> Result<(), Refusal> {
         let range = FileRange::clamped(FileOffset::new(start), FileOffset::new(end));
-        let punch = |state: &mut State<P>| state.engine.punch(self.handle, range);
-        let ((), state) = self.attempt(Patience::Wait, punch)?;
-        self.cache.shared().notify(&state);
-        Ok(())
+        self.change(|state| state.engine.punch(self.handle, range))
     }
 
     /// Makes durable what is dirty now, and the size. An error is what failed
     /// since this handle's last report (E2).
     pub fn sync(&self) -> Result<(), Refusal> {
-        let mut state = self.cache.shared().lock();
-        let sync = state.engine.sync(self.handle)?;
-        self.wait_for(state, sync)
+        self.sync_with(|state| state.engine.sync(self.handle))
     }
 
     /// As [`sync`](Self::sync), for the folios that a range meets.
     pub fn sync_range(&self, start: u64, end: u64) -> Result<(), Refusal> {
         let range = FileRange::clamped(FileOffset::new(start), FileOffset::new(end));
-        let mut state = self.cache.shared().lock();
-        let sync = state.engine.sync_range(self.handle, range)?;
-        self.wait_for(state, sync)
+        self.sync_with(|state| state.engine.sync_range(self.handle, range))
     }
 
     /// Syncs and closes the file. Where that fails, the file comes back with
@@ -249,18 +280,20 @@ where
         if let Err(Refusal::Failed(class)) = self.sync() {
             return Err(CloseReason::Failed(class));
         }
-        let mut state = self.cache.shared().lock();
+        let shared = self.cache.shared();
+        let mut state = shared.lock();
         loop {
+            state.recall_all();
             match state.engine.close(self.handle) {
                 Ok(()) => {
                     self.open = false;
-                    self.cache.shared().notify(&state);
+                    shared.settle(&mut state);
                     return Ok(());
                 }
                 Err(error)
                     if error.reason == CloseReason::Busy && state.engine.is_io_under_way() =>
                 {
-                    state = self.cache.shared().wait(state);
+                    state = shared.wait(state, None);
                 }
                 Err(error) => return Err(error.reason),
             }
@@ -268,33 +301,61 @@ where
     }
 
     /// Tries until the engine is not busy; answers with the lock still held.
-    fn attempt<T>(
-        &self,
+    /// What is in the way may be lent, to anybody: room for dirty data, space,
+    /// memory, a folio.
+    fn attempt<'a, T>(
+        &'a self,
+        mut state: MutexGuard<'a, State<P>>,
         patience: Patience,
         mut call: impl FnMut(&mut State<P>) -> Result<T, Refusal>,
-    ) -> Result<(T, MutexGuard<'_, State<P>>), Refusal> {
-        let mut state = self.cache.shared().lock();
+    ) -> Result<(T, MutexGuard<'a, State<P>>), Refusal> {
+        let shared = self.cache.shared();
         loop {
-            match call(&mut state) {
-                Err(Refusal::Busy) if patience == Patience::Wait => {
-                    state = self.cache.shared().wait(state);
-                }
-                Err(refusal) => {
-                    self.cache.shared().notify(&state);
-                    return Err(refusal);
-                }
+            let refusal = match call(&mut state) {
                 Ok(value) => return Ok((value, state)),
+                Err(refusal) => refusal,
+            };
+            let may_be_lent = matches!(refusal, Refusal::Busy | Refusal::Failed(_));
+            if may_be_lent && state.recall_all() {
+                continue;
             }
+            if refusal != Refusal::Busy || patience == Patience::Try {
+                shared.settle(&mut state);
+                return Err(refusal);
+            }
+            state = shared.wait(state, None);
         }
     }
 
-    fn wait_for(&self, mut state: MutexGuard<'_, State<P>>, sync: SyncId) -> Result<(), Refusal> {
+    /// Changes the file, when nothing of it is lent.
+    fn change(
+        &self,
+        call: impl FnMut(&mut State<P>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut state = self.cache.shared().lock();
+        state.recall_all();
+        let ((), mut state) = self.attempt(state, Patience::Wait, call)?;
+        self.cache.shared().settle(&mut state);
+        Ok(())
+    }
+
+    /// Begins a sync when everything that was written is known (C4), and waits
+    /// for its end.
+    fn sync_with(
+        &self,
+        begin: impl FnOnce(&mut State<P>) -> Result<SyncId, Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut state = self.cache.shared().lock();
+        state.recall_all();
+        let sync = begin(&mut state);
+        self.cache.shared().settle(&mut state);
+        let sync = sync?;
         loop {
             if let Some(nth) = state.ended.iter().position(|(ended, _)| *ended == sync) {
                 let (_, result) = state.ended.swap_remove(nth);
                 return result.map_err(Refusal::Failed);
             }
-            state = self.cache.shared().wait(state);
+            state = self.cache.shared().wait(state, Some(self.id));
         }
     }
 }
@@ -339,10 +400,11 @@ where
             return;
         }
         let mut state = self.cache.shared().lock();
+        state.recall_all();
         if state.engine.discard(self.handle).is_ok() {
             let _ = state.engine.close(self.handle);
         }
-        self.cache.shared().notify(&state);
+        self.cache.shared().settle(&mut state);
     }
 }
 

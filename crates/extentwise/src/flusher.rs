@@ -1,14 +1,16 @@
 //! The threads of a cache: they carry effects out, one after the other each.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use extentwise_device::{Device, DeviceError, read_exact, write_all};
 use extentwise_engine::{DiskByte, Effect, ErrorClass, FileId, Host, IoId, Mapping};
 
 use crate::cache::{Shared, State};
+use crate::sync::MutexGuard;
 
-/// How often dirty data is looked at for its age, while there is any.
+/// How often dirty data is looked at for its age and leases are recalled, while
+/// there are any.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Carries effects out until the cache ends and nothing is left to do.
@@ -16,32 +18,50 @@ pub(crate) fn serve<P: Mapping, H: Host<P>>(shared: &Shared<P, H>) {
     let mut state = shared.lock();
     loop {
         let now = shared.now();
-        state.engine.tick(now);
+        if now.saturating_sub(state.recalled) >= TICK {
+            state.recalled = now;
+            state.recall_all();
+        }
+        state.engine.tick(nanos(now));
+        shared.settle(&mut state);
         let Some(effect) = state.engine.next_effect() else {
             if state.stopping && !state.engine.is_io_under_way() {
                 // The others wait for the last completion, which was this one.
                 shared.work.notify_all();
                 return;
             }
-            state = idle(shared, state);
+            state = idle(shared, state, now);
             continue;
         };
-        shared.notify(&state);
+        shared.settle(&mut state);
         state = carry_out(shared, state, effect);
     }
 }
 
-/// Waits for work; for a while only, if dirty data may come of age.
+/// Waits for work; one thread for a while only, if something may come of age.
 fn idle<'a, P: Mapping, H>(
     shared: &'a Shared<P, H>,
-    state: MutexGuard<'a, State<P>>,
+    mut state: MutexGuard<'a, State<P>>,
+    now: Duration,
 ) -> MutexGuard<'a, State<P>> {
-    let work = &shared.work;
-    if state.engine.dirty_bytes().is_zero() {
-        return work.wait(state).unwrap_or_else(PoisonError::into_inner);
-    }
-    let waited = work.wait_timeout(state, TICK);
-    waited.unwrap_or_else(PoisonError::into_inner).0
+    let ticks = !state.ticking && state.may_age();
+    let left = TICK.saturating_sub(now.saturating_sub(state.recalled));
+    state.idle += 1;
+    state.ticking |= ticks;
+    let mut state = if ticks {
+        let waited = shared.work.wait_timeout(state, left);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    } else {
+        let waited = shared.work.wait(state);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    };
+    state.idle -= 1;
+    state.ticking &= !ticks;
+    state
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn carry_out<'a, P: Mapping, H: Host<P>>(
@@ -129,8 +149,7 @@ fn complete<P: Mapping, H>(
     io: IoId,
     result: Result<(), DeviceError>,
 ) {
-    let now = shared.now();
-    state.engine.tick(now);
+    state.engine.tick(nanos(shared.now()));
     state
         .engine
         .complete(io, result.map_err(DeviceError::class));

@@ -7,14 +7,18 @@
 //!
 //! Bytes are copied while the engine is not locked: writers of different folios
 //! copy at the same time, and readers wait for nobody but a writer of the same
-//! folio.
+//! folio. A write to bytes that are cached does not ask the engine each time:
+//! the handle borrows them (`lease.rs`) and gives them back before anything that
+//! has to know of them, and after a second.
 
 #![forbid(unsafe_code)]
 
 mod cache;
 mod file;
 mod flusher;
+mod lease;
 mod memory;
+mod sync;
 
 pub use cache::{PageCache, Setup};
 pub use extentwise_device as device;

@@ -1,24 +1,42 @@
 //! Folios that threads share.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, TryLockError};
 
 use extentwise_engine::{Memory, NoMemory};
 use extentwise_memory::Folio;
 
+use crate::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
 /// The bytes of a folio: looked at by many, or written by one.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedBytes(Arc<RwLock<Folio>>);
+pub(crate) struct SharedBytes(Arc<Padded>);
+
+/// Two cache lines, which processors fetch together: threads that lock one
+/// folio each do not slow each other down.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded(RwLock<Folio>);
 
 impl SharedBytes {
     /// A thread that panicked while it copied left bytes as any short copy does.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Folio> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// See [`read`](Self::read).
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Folio> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`read`](Self::read); `None` while another thread has them.
+    #[inline]
+    pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, Folio>> {
+        match self.0.0.try_write() {
+            Ok(bytes) => Some(bytes),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -31,7 +49,7 @@ impl Memory for SharedMemory {
 
     fn allocate(&mut self, len: usize) -> Result<SharedBytes, NoMemory> {
         let folio = Folio::zeroed(len).map_err(|_| NoMemory)?;
-        Ok(SharedBytes(Arc::new(RwLock::new(folio))))
+        Ok(SharedBytes(Arc::new(Padded(RwLock::new(folio)))))
     }
 
     fn zero(&mut self, bytes: &mut SharedBytes, range: Range<usize>) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open.rs` | files, handles, closing |
 //! | `write.rs` | tickets of writers; the walk of a buffered write |
+//! | `overwrite.rs` | cached bytes that are lent to a writer |
 //! | `read.rs` | tickets of readers; filling folios |
 //! | `resize.rs` | truncate, grow, punch |
 //! | `cache.rs` | finding, making and evicting folios; dirty accounting |
@@ -13,6 +14,7 @@
 mod cache;
 mod check;
 mod open;
+mod overwrite;
 mod read;
 mod resize;
 mod sync;
@@ -74,6 +76,8 @@ pub struct Engine<M: Memory, P> {
     dirty_bytes: u64,
     /// Of bios that the device has not answered.
     sent_bytes: u64,
+    /// Of blocks that an overwrite under way may make dirty.
+    lent_bytes: u64,
     /// Somebody was told to wait.
     waiting: bool,
     now_nanos: u64,
@@ -118,6 +122,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             cached_bytes: 0,
             dirty_bytes: 0,
             sent_bytes: 0,
+            lent_bytes: 0,
             waiting: false,
             now_nanos: 0,
             counts: Counts::default(),

@@ -138,10 +138,12 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 return fail(CloseReason::Dirty(LenBytes::new(file.dirty_bytes)));
             }
             if !file.in_flight.is_empty() || self.is_file_held(handle.file) {
+                self.waiting = true;
                 return fail(CloseReason::Busy);
             }
         }
         if self.syncs.values().any(|sync| sync.is_of(id)) {
+            self.waiting = true;
             return fail(CloseReason::Busy);
         }
         if let Some(file) = self.files.get_mut(handle.file) {

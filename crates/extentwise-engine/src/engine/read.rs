@@ -80,8 +80,12 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
 
     /// Ends a read now; dropping its ticket does so at the next call.
     pub fn end_read(&mut self, ticket: ReadTicket) {
-        drop(ticket);
         self.reap();
+        if let Some(folio) = self.tickets.of(&ticket.0).map(|work| work.folio) {
+            self.unpin(folio);
+            self.tickets.end(ticket.0);
+            self.wake();
+        }
     }
 
     pub(super) fn unpin(&mut self, key: Key) {

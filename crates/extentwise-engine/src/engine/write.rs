@@ -107,10 +107,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             }
             TicketState::Ready => Ok(self.end_write(slot, copied)),
         };
-        self.tickets.remove(slot);
+        self.tickets.end(ticket.0);
         self.wake();
-        drop(ticket);
-        self.reap();
         if self.dirty_bytes > self.config.dirty_bytes_background.get() {
             self.background_writeback();
         }
@@ -127,6 +125,11 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 (WorkKind::Read { .. }, _) => self.unpin(work.folio),
                 (WorkKind::Write(_), TicketState::Ready) => {
                     self.end_write(slot, LenBytes::ZERO);
+                }
+                // Nobody knows what was written; readers may have seen it.
+                (WorkKind::Overwrite { .. }, _) => {
+                    let lent = work.range;
+                    self.end_overwrite(slot, [lent]);
                 }
                 (WorkKind::Write(_), TicketState::Pending) => {
                     // Its reads come in first; then it is aborted.
@@ -209,13 +212,15 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
 
     /// Whether too much is dirty in all files together, and how many bytes more
     /// may become dirty in this one.
-    fn dirty_room(&self, file: Key) -> Result<(bool, u64), Refusal> {
+    pub(super) fn dirty_room(&self, file: Key) -> Result<(bool, u64), Refusal> {
         let config = &self.config;
         let of_file = self.files.get(file).ok_or(Refusal::NotOpen)?;
         // What the device has not answered is not on it yet: that memory is not free.
         let held = self.dirty_bytes.saturating_add(self.sent_bytes);
+        let held = held.saturating_add(self.lent_bytes);
         let all = config.dirty_bytes_max.get().saturating_sub(held);
         let held = of_file.dirty_bytes.saturating_add(of_file.sent_bytes);
+        let held = held.saturating_add(of_file.lent_bytes);
         let own = config.file_dirty_bytes_max.get().saturating_sub(held);
         Ok((all == 0, all.min(own)))
     }
@@ -255,7 +260,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     }
 
     /// Gives back what was reserved for blocks that did not become dirty.
-    fn unreserve_clean(&mut self, key: Key, blocks: BlockRange) {
+    pub(super) fn unreserve_clean(&mut self, key: Key, blocks: BlockRange) {
         let mut rest = blocks;
         while let Some(folio) = self.folios.get(key)
             && let Some(clean) = folio.state.dirty().next_gap(rest)
@@ -398,7 +403,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     }
 
     /// A write of a folio is over.
-    fn release_writer(&mut self, file: Key, key: Key, blocks: BlockRange) {
+    pub(super) fn release_writer(&mut self, file: Key, key: Key, blocks: BlockRange) {
         self.unreserve_clean(key, blocks);
         if let Some(folio) = self.folios.get_mut(key) {
             folio.owner = Owner::None;

@@ -242,6 +242,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     /// Records that writeback of a file failed (E1), and latches it if that is
     /// the policy (C2).
     pub(super) fn note_failure(&mut self, key: Key, class: ErrorClass) {
+        self.counts.failures = self.counts.failures.saturating_add(1);
         if let Some(file) = self.files.get_mut(key) {
             file.record_error(class);
         }
