@@ -13,6 +13,7 @@ mod no_std;
 mod report;
 mod search;
 mod seeded;
+mod shuttle;
 mod simulate;
 mod soak;
 mod source;
@@ -75,6 +76,12 @@ static VERBS: &[Verb] = &[
         options: "[--model NAME]",
         help: "threads over the core's shared objects, in every order, and seeded twins",
         action: Action::CheckOrRun(loom::check, loom::run),
+    },
+    Verb {
+        name: "shuttle",
+        options: "[--scene NAME] [--seed S]",
+        help: "threads over one cache, in ten thousand orders, and seeded mistakes",
+        action: Action::CheckOrRun(shuttle::check, shuttle::run),
     },
     Verb {
         name: "mutants",

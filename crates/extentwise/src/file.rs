@@ -25,8 +25,8 @@ pub enum Patience {
 
 /// An open file of a [`PageCache`]; any number of threads may share it.
 ///
-/// Dropping it syncs and closes it; what cannot be written then is told to the
-/// host as lost ([`Host::lost`]). [`close`](Self::close) answers errors instead
+/// Dropping it syncs and closes it; what the last handle of a file cannot write
+/// then is told to the host as lost ([`Host::lost`]). [`close`](Self::close) answers errors instead
 /// and loses nothing.
 #[derive(Debug)]
 pub struct File<P, H>
@@ -399,12 +399,18 @@ where
         if !self.open || self.try_close().is_ok() || self.try_close().is_ok() {
             return;
         }
-        let mut state = self.cache.shared().lock();
+        let shared = self.cache.shared();
+        let mut state = shared.lock();
         state.recall_all();
-        if state.engine.discard(self.handle).is_ok() {
-            let _ = state.engine.close(self.handle);
+        // Not the last handle: the data is for the others to write.
+        if state.engine.close(self.handle).is_ok() {
+            return shared.settle(&mut state);
         }
-        self.cache.shared().settle(&mut state);
+        let discard = |state: &mut State<P>| state.engine.discard(self.handle);
+        if let Ok(((), mut state)) = self.attempt(state, Patience::Wait, discard) {
+            let _ = state.engine.close(self.handle);
+            shared.settle(&mut state);
+        }
     }
 }
 

@@ -188,6 +188,10 @@ impl<P: Mapping> State<P> {
 
     /// Takes every lease back; false if there was none.
     pub(crate) fn recall_all(&mut self) -> bool {
+        #[cfg(shuttle)]
+        if crate::sync::watched::is_made(crate::Mistake::NoRecalls) {
+            return false;
+        }
         let any = !self.lent.is_empty();
         while let Some(Lent { leases, slot }) = self.lent.pop() {
             self.take_back(&leases, slot);

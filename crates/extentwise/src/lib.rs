@@ -27,4 +27,8 @@ pub use extentwise_engine::{
     BlockSize, CloseReason, Config, ErrorClass, ErrorPolicy, FileId, FileOffset, FileRange, Host,
     Identity, LenBytes, Loss, Mapping, Refusal,
 };
+#[cfg(shuttle)]
+#[doc(hidden)]
+pub use sync::watched::{Mistake, make};
+
 pub use file::{CloseError, Cursor, File, Patience};

@@ -309,7 +309,7 @@ fn c2_a_latched_handle_refuses_writes_to_what_it_had_borrowed() {
             other.sync()
         });
         // Until the failure is known; what was answered Ok by then stands.
-        let mut last = 0_u8;
+        let mut last = 1_u8;
         let refusal = loop {
             let next = last.wrapping_add(1);
             match file.write_at(100, &[next; 8]) {

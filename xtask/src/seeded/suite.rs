@@ -33,7 +33,7 @@ enum Named {
 
 impl Suite {
     /// Quick ones first: the first that catches a mistake is the last that runs.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self {
             name: "core",
             of: "extentwise-core",
@@ -81,6 +81,13 @@ impl Suite {
             of: "extentwise-engine",
             package: "extentwise-engine",
             words: &["--test", "rules_writeback"],
+            tests: Named::Otherwise,
+        },
+        Self {
+            name: "rules_overwrite",
+            of: "extentwise-engine",
+            package: "extentwise-engine",
+            words: &["--test", "rules_overwrite"],
             tests: Named::Otherwise,
         },
     ];
