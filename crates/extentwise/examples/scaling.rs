@@ -99,7 +99,7 @@ fn ratios(writers: [(&Cached, Writes); 2]) -> (f64, f64) {
                     .map(|thread| thread.join().unwrap())
                     .sum()
             });
-            both / (one[0].min(one[1]) + one[0].max(one[1])) * 2.0
+            both * 2.0 / (one[0] + one[1])
         })
         .collect();
     let best = pairs.iter().copied().fold(0.0, f64::max);
