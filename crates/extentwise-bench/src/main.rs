@@ -96,9 +96,11 @@ fn run(options: &Options) -> Result<ExitCode> {
     };
     println!("{histograms}");
     if options.record {
-        counts::record(&outcomes)?;
+        // A whole run is to show where counts have moved, not to accept it.
         if options.is_whole() {
             record::record(&machine, &outcomes, &options.command(), &histograms)?;
+        } else {
+            counts::record(&outcomes)?;
         }
     }
     let failed = outcomes.iter().filter(|one| one.is_failed()).count();
