@@ -25,6 +25,16 @@ pub enum Loss {
     MissingOrdered,
 }
 
+impl core::fmt::Display for Loss {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Failed(class) => write!(f, "it could not be written: {class}"),
+            Self::Discarded => f.write_str("its file was closed without it"),
+            Self::MissingOrdered => f.write_str("no ordered extent covered it at writeback"),
+        }
+    }
+}
+
 /// What the engine wants done, or tells. Those with an `io` are answered by
 /// [`Engine::complete`](crate::Engine::complete), in any order, now or later.
 #[must_use = "an effect that is dropped is never done: its data stays in writeback and its sync waits"]

@@ -118,3 +118,12 @@ fn a_device_names_the_size_it_cannot_have_and_the_number_of_the_system() {
         (&DeviceError::UNSUPPORTED, &["supported"]),
     ]);
 }
+
+#[test]
+fn a_loss_says_why_data_is_gone() {
+    let failed = extentwise_engine::Loss::Failed(ErrorClass::NoSpace).to_string();
+    assert!(failed.starts_with("it could not be written: "), "{failed}");
+    assert!(failed.ends_with(&ErrorClass::NoSpace.to_string()));
+    let discarded = extentwise_engine::Loss::Discarded.to_string();
+    assert_eq!(discarded, "its file was closed without it");
+}
