@@ -22,6 +22,7 @@ mod durability;
 mod effects;
 mod errors;
 mod faults;
+mod loans;
 mod memory;
 mod model;
 mod ops;

@@ -78,19 +78,11 @@ impl<S: Store> World<'_, '_, S> {
             }
         };
         let stamp = self.next_stamp();
-        let fill = move |sector: usize| {
-            let number = stamp.wrapping_mul(7).wrapping_add(sector as u64 * 31);
-            u8::try_from(1 + number % 250).unwrap_or(1)
-        };
+        let fill = bytes_of(stamp);
         let Some((bytes, place)) = self.engine.write_target(&ticket) else {
             return Err("a write that is ready has no memory".into());
         };
-        let mut at = start;
-        while at < start + copied {
-            let next = (at / 512 * 512 + 512).min(start + copied);
-            bytes[place.start + (at - start)..place.start + (next - start)].fill(fill(at / 512));
-            at = next;
-        }
+        copy(&mut bytes[place][..copied], start, fill);
         let committed = self
             .engine
             .commit_write(ticket, LenBytes::new(copied as u64));
@@ -226,7 +218,7 @@ impl<S: Store> World<'_, '_, S> {
             id,
             handle,
             file,
-            stamp: self.stamp,
+            stamp: self.committed_before(file),
             range: range.map(Self::span),
             void: false,
         });
@@ -376,7 +368,7 @@ impl<S: Store> World<'_, '_, S> {
     }
 
     /// An open handle; opened if there is none.
-    fn some_handle(&mut self) -> Result<usize, String> {
+    pub(super) fn some_handle(&mut self) -> Result<usize, String> {
         if self.handles.is_empty() {
             let file = self.choices.index(FILES);
             return self.open(file);
@@ -417,5 +409,24 @@ impl<S: Store> World<'_, '_, S> {
         let due = self.faulting == Faulting::Drawn && self.choices.one_in(16);
         self.refusals.refuse_nth(u64::from(due));
         self.failed_once |= due;
+    }
+}
+
+/// What a write at a time fills each sector of a file with.
+pub(super) fn bytes_of(stamp: u64) -> impl Fn(usize) -> u8 + Copy {
+    move |sector| {
+        let number = stamp.wrapping_mul(7).wrapping_add(sector as u64 * 31);
+        u8::try_from(1 + number % 250).unwrap_or(1)
+    }
+}
+
+/// Copies a write's bytes into memory that lies at `start` of the file.
+pub(super) fn copy(into: &mut [u8], start: usize, fill: impl Fn(usize) -> u8) {
+    let end = start + into.len();
+    let mut at = start;
+    while at < end {
+        let next = (at / 512 * 512 + 512).min(end);
+        into[at - start..next - start].fill(fill(at / 512));
+        at = next;
     }
 }

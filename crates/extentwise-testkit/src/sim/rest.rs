@@ -17,6 +17,8 @@ impl<S: Store> World<'_, '_, S> {
             self.drain()?;
             if !self.ios.is_empty() {
                 self.complete_some()?;
+            } else if !self.loans.is_empty() {
+                self.end_loan(0)?;
             } else if !self.writes.is_empty() {
                 let before = self.writes.len();
                 self.end_some_write()?;

@@ -1,7 +1,8 @@
 //! An engine, what it runs over, and what is known about both.
 
 use extentwise_engine::{
-    Engine, FileId, FileOffset, FileRange, HandleId, LenBytes, ReadTicket, SyncId, WriteTicket,
+    Engine, FileId, FileOffset, FileRange, HandleId, LenBytes, OverwriteTicket, ReadTicket, SyncId,
+    WriteTicket,
 };
 
 use super::effects::Io;
@@ -60,6 +61,7 @@ pub(super) struct World<'c, 'd, S: Store> {
     pub(super) files: Vec<File>,
     pub(super) handles: Vec<Open>,
     pub(super) writes: Vec<HeldWrite>,
+    pub(super) loans: Vec<Loan>,
     pub(super) reads: Vec<HeldRead>,
     pub(super) syncs: Vec<HeldSync>,
     pub(super) ios: Vec<Io>,
@@ -108,6 +110,16 @@ pub(super) struct HeldWrite {
     pub(super) ticket: WriteTicket,
 }
 
+/// Cached bytes that a caller was lent.
+pub(super) struct Loan {
+    pub(super) file: usize,
+    pub(super) ticket: OverwriteTicket,
+    /// What was written to them, and not committed yet.
+    pub(super) written: Vec<FileRange>,
+    /// When that began.
+    pub(super) since: Option<u64>,
+}
+
 pub(super) struct HeldRead {
     pub(super) file: usize,
     pub(super) ticket: ReadTicket,
@@ -148,6 +160,7 @@ impl<'c, 'd, S: Store> World<'c, 'd, S> {
             files: (0..FILES).map(|_| file()).collect(),
             handles: Vec::new(),
             writes: Vec::new(),
+            loans: Vec::new(),
             reads: Vec::new(),
             syncs: Vec::new(),
             ios: Vec::new(),
@@ -171,7 +184,8 @@ impl<'c, 'd, S: Store> World<'c, 'd, S> {
     pub(super) fn step(&mut self) -> Check {
         self.tally.steps += 1;
         match self.choices.below(64) {
-            0..=15 => self.begin_write(),
+            0..=13 => self.begin_write(),
+            14 | 15 => self.use_loan(),
             16..=22 => self.end_some_write(),
             23..=25 => self.begin_read(),
             26..=28 => self.end_some_read(),
@@ -234,7 +248,8 @@ impl<'c, 'd, S: Store> World<'c, 'd, S> {
 
     /// Nobody holds anything and nothing is under way.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.ios.is_empty() && self.writes.is_empty() && self.reads.is_empty()
+        let held = self.writes.len() + self.loans.len() + self.reads.len();
+        self.ios.is_empty() && held == 0
     }
 
     /// Somebody was told to wait: for something, and he will be woken.
