@@ -10,7 +10,7 @@ use extentwise_engine::{
 };
 #[cfg(feature = "uring")]
 use extentwise_host::{RingMemory, UringDriver};
-use extentwise_memory::Folio;
+use extentwise_memory::{Folio, FolioPool};
 
 use crate::cache::{Cache, Fill, Gauge, See};
 use crate::files::{DeviceKind, Files};
@@ -25,7 +25,7 @@ pub fn alone(config: Config, files: Files) -> Result<Box<dyn Cache>> {
     let mapping = files.mapping();
     match files.kind() {
         DeviceKind::Buffered | DeviceKind::Direct => {
-            let mut engine = Engine::new(config, PageMemory::default(), mapping)?;
+            let mut engine = Engine::new(config, PageMemory::new(&config), mapping)?;
             let handles: Result<_, Refusal> =
                 ids.map(|id| engine.open(id, FileOffset::ZERO)).collect();
             Ok(Box::new(Alone {
@@ -132,22 +132,24 @@ cache_of!(Driver<PageMemory, Identity, Files>);
 cache_of!(UringDriver<Identity, Files>);
 
 /// Pages of memory for folios; those given back are used again.
-#[derive(Debug, Default)]
-struct PageMemory {
-    free: Vec<Folio>,
+#[derive(Debug)]
+struct PageMemory(FolioPool);
+
+impl PageMemory {
+    /// A part of the cache's size is kept free.
+    fn new(config: &Config) -> Self {
+        let kept = config.cache_bytes_max.get() / KEPT_PART;
+        Self(FolioPool::new(usize::try_from(kept).unwrap_or(usize::MAX)))
+    }
 }
 
-/// Memory kept for the next folio of the same size.
-const FREE_MAX: usize = 64;
+const KEPT_PART: u64 = 8;
 
 impl Memory for PageMemory {
     type Bytes = Folio;
 
     fn allocate(&mut self, len: usize) -> Result<Folio, NoMemory> {
-        if let Some(nth) = self.free.iter().rposition(|folio| folio.len() == len) {
-            return Ok(self.free.swap_remove(nth));
-        }
-        Folio::zeroed(len).map_err(|_| NoMemory)
+        self.0.get(len).map_err(|_| NoMemory)
     }
 
     fn zero(&mut self, bytes: &mut Folio, range: Range<usize>) {
@@ -157,9 +159,6 @@ impl Memory for PageMemory {
     }
 
     fn release(&mut self, bytes: Folio) {
-        if self.free.len() == FREE_MAX {
-            self.free.remove(0);
-        }
-        self.free.push(bytes);
+        self.0.give_back(bytes);
     }
 }

@@ -3,7 +3,7 @@
 //! The core's extent buffers borrow their bytes. This crate owns such bytes:
 //!
 //! - [`Folio`]: aligned memory of any power of two of bytes, zeroed, in one
-//!   allocation;
+//!   allocation; [`FolioPool`] keeps those that were given back;
 //! - [`NodeMemory`]: the memory of one metadata block, contiguous where it can
 //!   be, else pages mapped side by side, else scattered pages (B1). The core
 //!   does the same on all three; [`NodeMemory::backing`] tells which it is;
@@ -40,6 +40,7 @@
 
 mod error;
 mod folio;
+mod folio_pool;
 mod geometry;
 mod mapping;
 mod node;
@@ -50,6 +51,7 @@ pub mod testing;
 
 pub use error::MemoryError;
 pub use folio::Folio;
+pub use folio_pool::FolioPool;
 pub use geometry::{Backing, NodeGeometry};
 pub use node::NodeMemory;
 pub use pool::{Content, NodePool, PoolStats};

@@ -62,7 +62,7 @@ where
 {
     /// A cache over the devices of `host`.
     pub fn new(setup: Setup, mapping: P, host: H) -> Result<Self, ConfigError> {
-        let engine = Engine::new(setup.config, SharedMemory, mapping)?;
+        let engine = Engine::new(setup.config, SharedMemory::new(&setup.config), mapping)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 engine,

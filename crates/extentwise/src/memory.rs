@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::{PoisonError, TryLockError};
 
-use extentwise_engine::{Memory, NoMemory};
-use extentwise_memory::Folio;
+use extentwise_engine::{Config, Memory, NoMemory};
+use extentwise_memory::{Folio, FolioPool};
 
 use crate::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -40,21 +40,41 @@ impl SharedBytes {
     }
 }
 
-/// Page-aligned memory behind a lock for each folio.
-#[derive(Debug, Default)]
-pub(crate) struct SharedMemory;
+/// Page-aligned memory behind a lock for each folio; what is given back is used
+/// again.
+#[derive(Debug)]
+pub(crate) struct SharedMemory(FolioPool);
+
+/// The part of the cache's size that is kept free.
+const KEPT_PART: u64 = 8;
+
+impl SharedMemory {
+    pub(crate) fn new(config: &Config) -> Self {
+        let kept = config.cache_bytes_max.get() / KEPT_PART;
+        Self(FolioPool::new(usize::try_from(kept).unwrap_or(usize::MAX)))
+    }
+}
 
 impl Memory for SharedMemory {
     type Bytes = SharedBytes;
 
     fn allocate(&mut self, len: usize) -> Result<SharedBytes, NoMemory> {
-        let folio = Folio::zeroed(len).map_err(|_| NoMemory)?;
+        let folio = self.0.get(len).map_err(|_| NoMemory)?;
         Ok(SharedBytes(Arc::new(Padded(RwLock::new(folio)))))
     }
 
     fn zero(&mut self, bytes: &mut SharedBytes, range: Range<usize>) {
         if let Some(part) = bytes.write().get_mut(range) {
             part.fill(0);
+        }
+    }
+
+    fn release(&mut self, bytes: SharedBytes) {
+        // A thread that still looks at them is the last to let them go.
+        if let Ok(Padded(folio)) = Arc::try_unwrap(bytes.0) {
+            let folio = folio.into_inner();
+            self.0
+                .give_back(folio.unwrap_or_else(PoisonError::into_inner));
         }
     }
 }
