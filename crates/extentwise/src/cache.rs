@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use extentwise_engine::{
-    Blocks, Config, ConfigError, Counts, Engine, ErrorClass, FileId, FileOffset, Host, Mapping,
-    Refusal, SyncId,
+    Blocks, Config, ConfigError, Counts, Engine, ErrorClass, FileId, FileOffset, Host, LenBytes,
+    Mapping, Refusal, SyncId,
 };
 
 use crate::File;
@@ -33,6 +33,19 @@ impl Setup {
             threads: NonZeroUsize::MIN.saturating_add(1),
         }
     }
+}
+
+/// A cache at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// What was done since the cache was made, with how long bios took.
+    pub counts: Counts,
+    /// Blocks by state; they add up to what is cached (C10).
+    pub blocks: Blocks,
+    /// Bytes of folios in memory.
+    pub cached: LenBytes,
+    /// Bytes that are dirty.
+    pub dirty: LenBytes,
 }
 
 /// A page cache that threads share; clones are the same cache.
@@ -109,6 +122,19 @@ where
     #[must_use]
     pub fn blocks(&self) -> Blocks {
         self.settled().engine.blocks()
+    }
+
+    /// What was done and what the cache holds, at one moment. Costs a step for
+    /// each block.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.settled();
+        Snapshot {
+            counts: *state.engine.counts(),
+            blocks: state.engine.blocks(),
+            cached: state.engine.cached_bytes(),
+            dirty: state.engine.dirty_bytes(),
+        }
     }
 
     /// Drops every folio that can be dropped without a loss.

@@ -1,17 +1,17 @@
 //! File handles.
 
 use std::fmt;
-use std::io;
+use std::io::{IoSlice, IoSliceMut};
 
 use extentwise_engine::{
     CloseReason, ErrorClass, FileId, FileOffset, FileRange, HandleId, Host, LenBytes, Mapping,
     Refusal, SyncId, TicketState,
 };
 
-use crate::PageCache;
 use crate::cache::State;
 use crate::lease::Leases;
 use crate::sync::{Arc, MutexGuard};
+use crate::{Cursor, PageCache};
 
 /// Whether a call waits for what is in its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,15 @@ pub enum Patience {
     Wait,
     /// It is refused as [`Busy`](Refusal::Busy) instead.
     Try,
+}
+
+/// What is durable when a write through the cache ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// The bytes, and the size as far as it takes to read them (`RWF_DSYNC`).
+    Data,
+    /// All that is dirty in the file, and its size (`RWF_SYNC`).
+    File,
 }
 
 /// An open file of a [`PageCache`]; any number of threads may share it.
@@ -177,6 +186,42 @@ where
         Ok(usize::try_from(stands?.get()).unwrap_or(copied))
     }
 
+    /// As [`write_at`](Self::write_at), for the bytes of `parts`, one part behind
+    /// the other, as `pwritev` does.
+    pub fn write_vectored_at(
+        &self,
+        at: u64,
+        parts: &[IoSlice<'_>],
+    ) -> Result<(), (usize, Refusal)> {
+        let mut done = 0_usize;
+        for part in parts {
+            let start = at.checked_add(done as u64);
+            let start = start.ok_or((done, Refusal::Failed(ErrorClass::TooLarge)))?;
+            self.write_at(start, part)
+                .map_err(|(len, refusal)| (done.saturating_add(len), refusal))?;
+            done = done.saturating_add(part.len());
+        }
+        Ok(())
+    }
+
+    /// Writes through: as [`write_at`](Self::write_at), and ends when the bytes
+    /// are durable. An error with the length of `bytes` means that all of them
+    /// stand in the cache, and are not durable.
+    pub fn write_through_at(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        durable: Durable,
+    ) -> Result<(), (usize, Refusal)> {
+        self.write_at(at, bytes)?;
+        let end = at.saturating_add(bytes.len() as u64);
+        let synced = match durable {
+            Durable::Data => self.sync_range(at, end),
+            Durable::File => self.sync(),
+        };
+        synced.map_err(|refusal| (bytes.len(), refusal))
+    }
+
     /// Fills the front of `into` from `at` on; answers how many bytes there
     /// were, fewer than asked at the end of the file (C1).
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, Refusal> {
@@ -186,6 +231,24 @@ where
             match self.read_part(start, rest, Patience::Wait)? {
                 0 => break,
                 len => done += len,
+            }
+        }
+        Ok(done)
+    }
+
+    /// As [`read_at`](Self::read_at), into `parts`, one behind the other, as
+    /// `preadv` does.
+    pub fn read_vectored_at(
+        &self,
+        at: u64,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, Refusal> {
+        let mut done = 0_usize;
+        for part in parts {
+            let len = self.read_at(at.saturating_add(done as u64), part)?;
+            done = done.saturating_add(len);
+            if len < part.len() {
+                break;
             }
         }
         Ok(done)
@@ -270,10 +333,7 @@ where
     /// A reader and writer with a position, for code that wants one.
     #[must_use]
     pub fn cursor(&self) -> Cursor<'_, P, H> {
-        Cursor {
-            file: self,
-            position: 0,
-        }
+        Cursor::new(self)
     }
 
     fn try_close(&mut self) -> Result<(), CloseReason> {
@@ -414,97 +474,8 @@ where
     }
 }
 
-/// A position in a [`File`], for `std::io`.
-#[derive(Debug)]
-pub struct Cursor<'a, P, H>
-where
-    P: Mapping + Send + 'static,
-    H: Host<P> + Send + Sync + 'static,
-{
-    file: &'a File<P, H>,
-    position: u64,
-}
-
-impl<P, H> io::Read for Cursor<'_, P, H>
-where
-    P: Mapping + Send + 'static,
-    H: Host<P> + Send + Sync + 'static,
-{
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(self.position, into).map_err(io_error)?;
-        self.position += read as u64;
-        Ok(read)
-    }
-}
-
-impl<P, H> io::Write for Cursor<'_, P, H>
-where
-    P: Mapping + Send + 'static,
-    H: Host<P> + Send + Sync + 'static,
-{
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        let written = self
-            .file
-            .write_part(self.position, bytes, Patience::Wait)
-            .map_err(io_error)?;
-        self.position += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.sync().map_err(io_error)
-    }
-}
-
-impl<P, H> io::Seek for Cursor<'_, P, H>
-where
-    P: Mapping + Send + 'static,
-    H: Host<P> + Send + Sync + 'static,
-{
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        let target = match to {
-            io::SeekFrom::Start(at) => Some(at),
-            io::SeekFrom::Current(by) => self.position.checked_add_signed(by),
-            io::SeekFrom::End(by) => {
-                let size = self.file.size().map_err(io_error)?;
-                size.checked_add_signed(by)
-            }
-        };
-        self.position = target.ok_or_else(|| {
-            let message = format!("seek {to:?}: before the start or past 2^64 - 1");
-            io::Error::new(io::ErrorKind::InvalidInput, message)
-        })?;
-        Ok(self.position)
-    }
-}
-
 fn range_of(at: u64, len: usize) -> Result<FileRange, Refusal> {
     FileRange::at(FileOffset::new(at), LenBytes::new(len as u64)).ok_or(Refusal::Range(
         FileRange::clamped(FileOffset::new(at), FileOffset::MAX),
     ))
-}
-
-/// The kind that the standard library has for a refusal, with its sentence.
-fn io_error(refusal: Refusal) -> io::Error {
-    let class = match refusal {
-        Refusal::Failed(class) | Refusal::Latched(class) => class,
-        Refusal::Busy => return io::Error::new(io::ErrorKind::WouldBlock, refusal),
-        Refusal::Range(_) | Refusal::NotOpen => {
-            return io::Error::new(io::ErrorKind::InvalidInput, refusal);
-        }
-    };
-    let kind = match class {
-        ErrorClass::NoSpace => io::ErrorKind::StorageFull,
-        ErrorClass::Quota => io::ErrorKind::QuotaExceeded,
-        ErrorClass::TooLarge => io::ErrorKind::FileTooLarge,
-        ErrorClass::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
-        ErrorClass::NoMemory => io::ErrorKind::OutOfMemory,
-        ErrorClass::Unsupported => io::ErrorKind::Unsupported,
-        ErrorClass::Denied => io::ErrorKind::PermissionDenied,
-        _ => io::ErrorKind::Other,
-    };
-    io::Error::new(kind, refusal)
 }

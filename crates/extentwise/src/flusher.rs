@@ -8,6 +8,7 @@ use extentwise_engine::{DiskByte, Effect, ErrorClass, FileId, Host, IoId, Mappin
 
 use crate::cache::{Shared, State};
 use crate::sync::MutexGuard;
+use crate::told::{self, Told};
 
 /// How often dirty data is looked at for its age and leases are recalled, while
 /// there are any.
@@ -69,6 +70,13 @@ fn carry_out<'a, P: Mapping, H: Host<P>>(
     mut state: MutexGuard<'a, State<P>>,
     effect: Effect,
 ) -> MutexGuard<'a, State<P>> {
+    let told = Told::of(&effect, shared.now());
+    // While the cache is not locked, if that can be: who listens may be slow.
+    let tell = |result| {
+        if let Some(told) = told {
+            told.ended(result, shared.now());
+        }
+    };
     let (io, result) = match effect {
         Effect::Read { io, file, disk, .. } => {
             let target = state.engine.read_target(io);
@@ -80,20 +88,23 @@ fn carry_out<'a, P: Mapping, H: Host<P>>(
                 let into = bytes.get_mut(place).unwrap_or_default();
                 read_exact(device, disk, into).map(|_| ())
             });
+            tell(result);
             state = shared.lock();
             (io, result)
         }
         Effect::Write { io, file, disk, .. } => {
-            return write(shared, state, (io, file, disk));
+            return write(shared, state, (io, file, disk), tell);
         }
         Effect::Flush { io, file } => {
             drop(state);
             let result = shared.host.device(file).and_then(Device::flush);
+            tell(result);
             state = shared.lock();
             (io, result)
         }
         Effect::Persist { io, file } => {
             let result = shared.host.persist(state.engine.mapping_mut(), file);
+            tell(result);
             (io, result)
         }
         Effect::SyncEnded { sync, result } => {
@@ -107,6 +118,7 @@ fn carry_out<'a, P: Mapping, H: Host<P>>(
         }
         Effect::Lost { file, range, why } => {
             drop(state);
+            told::lost(file, range, why);
             shared.host.lost(file, range, why);
             return shared.lock();
         }
@@ -121,6 +133,7 @@ fn write<'a, P: Mapping, H: Host<P>>(
     shared: &'a Shared<P, H>,
     state: MutexGuard<'a, State<P>>,
     (io, file, disk): (IoId, FileId, DiskByte),
+    tell: impl FnOnce(Result<(), DeviceError>),
 ) -> MutexGuard<'a, State<P>> {
     let source = state.engine.write_source(io);
     let source: Vec<_> = source
@@ -138,6 +151,7 @@ fn write<'a, P: Mapping, H: Host<P>>(
             .collect();
         write_all(device, disk, &slices).map(|_| ())
     });
+    tell(result);
     let mut state = shared.lock();
     complete(shared, &mut state, io, result);
     state

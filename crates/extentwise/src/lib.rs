@@ -11,16 +11,24 @@
 //! the handle borrows them (`lease.rs`) and gives them back before anything that
 //! has to know of them, and after a second.
 
+//!
+//! With the feature `tracing`, each transfer is an event, and failures and losses
+//! are warnings; with `metrics`, transfers, their bytes, times and failures are
+//! counted under names that begin with `extentwise_`.
+
 #![forbid(unsafe_code)]
 
 mod cache;
+mod cursor;
 mod file;
 mod flusher;
 mod lease;
 mod memory;
 mod sync;
+mod told;
 
-pub use cache::{PageCache, Setup};
+pub use cache::{PageCache, Setup, Snapshot};
+pub use cursor::Cursor;
 pub use extentwise_device as device;
 pub use extentwise_engine as engine;
 pub use extentwise_engine::{
@@ -31,4 +39,4 @@ pub use extentwise_engine::{
 #[doc(hidden)]
 pub use sync::watched::{Mistake, make};
 
-pub use file::{CloseError, Cursor, File, Patience};
+pub use file::{CloseError, Durable, File, Patience};

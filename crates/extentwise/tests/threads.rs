@@ -4,14 +4,15 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use std::collections::BTreeMap;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use extentwise::device::{Device, DeviceError, DeviceGeometry, DiskByte};
 use extentwise::engine::{CloseReason, FileOffset};
 use extentwise::{
-    BlockSize, Config, ErrorClass, FileId, FileRange, Host, Identity, LenBytes, Loss, PageCache,
-    Patience, Refusal, Setup,
+    BlockSize, Config, Durable, ErrorClass, FileId, FileRange, Host, Identity, LenBytes, Loss,
+    PageCache, Patience, Refusal, Setup,
 };
 use extentwise_testkit::device::{
     CallKind, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, When,
@@ -249,4 +250,49 @@ fn a_cursor_reads_writes_and_seeks_as_the_standard_library_does() {
     let error = cursor.seek(SeekFrom::Current(-100)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     cursor.flush().unwrap();
+}
+
+#[test]
+fn parts_are_written_and_read_one_behind_the_other() {
+    let cache = cache(1);
+    let file = cache.open(FileId(0), FileOffset::ZERO).unwrap();
+    let parts = [&[1; 700][..], &[], &[2; 5000]].map(IoSlice::new);
+    file.write_vectored_at(300, &parts).unwrap();
+    assert_eq!(file.size(), Ok(6000));
+    let (mut front, mut back) = ([9; 1000], [9; 9000]);
+    let mut parts = [&mut front[..], &mut [], &mut back[..]].map(IoSliceMut::new);
+    assert_eq!(file.read_vectored_at(0, &mut parts), Ok(6000));
+    assert_eq!((front[299], front[300], front[999]), (0, 1, 1));
+    assert_eq!((back[0], back[4999], back[5000]), (2, 2, 9));
+    let (done, _) = file
+        .write_vectored_at(u64::MAX - 1, &[IoSlice::new(&[3; 8])])
+        .unwrap_err();
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn a_write_through_is_on_the_device_when_it_ends_and_says_what_stands_if_it_is_not() {
+    let cache = cache(1);
+    let disk = cache.host().device(FileId(0)).unwrap();
+    let file = cache.open(FileId(0), FileOffset::ZERO).unwrap();
+    file.write_at(4096, &[4; 512]).unwrap();
+    file.write_through_at(100, &[5; 300], Durable::Data)
+        .unwrap();
+    let on_disk = |at, len| disk.inner().snapshot().bytes(DiskByte::new(at), len);
+    assert_eq!(on_disk(100, 300), [5; 300]);
+    assert_eq!(cache.snapshot().dirty.get(), 512);
+    file.write_through_at(400, &[6; 100], Durable::File)
+        .unwrap();
+    assert_eq!(on_disk(4096, 512), [4; 512]);
+    assert_eq!(cache.snapshot().dirty.get(), 0);
+
+    let rule = FaultRule::new(When::From(0), Fault::Error(ErrorClass::Io));
+    disk.set_plan(FaultPlan::new().with(rule.on(CallKind::Write)));
+    let through = file.write_through_at(100, &[7; 300], Durable::Data);
+    assert_eq!(through, Err((300, Refusal::Failed(ErrorClass::Io))));
+    let mut seen = [0; 300];
+    assert_eq!(file.read_at(100, &mut seen), Ok(300));
+    assert_eq!(seen, [7; 300]);
+    disk.set_plan(FaultPlan::new());
+    file.close().unwrap();
 }
