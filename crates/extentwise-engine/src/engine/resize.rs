@@ -36,7 +36,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     /// Makes `range` read as zero and gives its space back; what of it lies past
     /// the end of the file is left out. Blocks that it covers in part are
     /// zeroed by writing. Busy while somebody holds, or writes back, what goes;
-    /// trying again after that is no harm.
+    /// trying again after that is no harm. Where it is refused, the bytes of
+    /// `range` in blocks that it covers in part may be zero already.
     pub fn punch(&mut self, handle: HandleId, range: FileRange) -> Result<(), Refusal> {
         self.reap();
         let open = self.handle(handle)?;
