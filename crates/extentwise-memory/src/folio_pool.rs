@@ -118,7 +118,7 @@ mod tests {
         pool.give_back(Folio::zeroed(4096).unwrap());
         assert!(pool.get(4097).is_err());
         assert_eq!(pool.bytes(), 4096);
-        assert!(pool.get(1 << 62).is_err());
+        assert!(pool.get(1 << 63).is_err());
         assert_eq!(pool.bytes(), 0);
     }
 }
