@@ -161,6 +161,16 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 return Ok(());
             }
         }
+        // They make a block dirty, as any write does (C5).
+        let is_dirty = self.find_folio(file, range.start()).is_some_and(|folio| {
+            self.folios.get(folio).is_some_and(|folio| {
+                let met = folio.geometry().blocks_meeting(range);
+                folio.state.dirty().any_in(met)
+            })
+        });
+        if !is_dirty {
+            self.throttle(file)?;
+        }
         let folio = self.bring_in(file, range.start(), block.bytes())?;
         let (range, write) = self.begin_write(folio, range)?;
         let kind = WorkKind::Zeros(write);
