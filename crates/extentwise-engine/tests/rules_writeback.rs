@@ -147,6 +147,26 @@ fn c5_a_file_at_its_own_limit_leaves_room_for_the_others() {
 }
 
 #[test]
+fn c5_a_punch_that_would_make_a_block_dirty_past_the_limit_waits() {
+    let config = Config {
+        dirty_bytes_max: LenBytes::new(16 * BLOCK),
+        dirty_bytes_background: LenBytes::new(16 * BLOCK),
+        file_dirty_bytes_max: LenBytes::new(4 * BLOCK),
+        ..config_of_folios(BLOCK)
+    };
+    let mut stage = Stage::new(config);
+    stage.write(0, &pattern(4 * BLOCK, 1));
+    assert_eq!(stage.sync(), Ok(()));
+    stage.write(4 * BLOCK, &pattern(4 * BLOCK, 2));
+    let edge = range(BLOCK + 1, BLOCK + 9);
+    let punched = stage.engine.punch(stage.handle, edge);
+    assert_eq!(punched, Err(Refusal::Busy));
+    stage.run();
+    assert!(stage.seen.contains(&Effect::Wake));
+    assert_eq!(stage.engine.punch(stage.handle, edge), Ok(()));
+}
+
+#[test]
 fn c5_no_write_takes_dirty_memory_past_the_hard_limit() {
     let limit = 4 * BLOCK;
     let mut stage = Stage::new(config().with_dirty_bytes(LenBytes::new(limit)));
