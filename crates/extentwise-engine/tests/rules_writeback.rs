@@ -125,15 +125,19 @@ fn c5_data_that_has_been_dirty_for_too_long_is_written_without_being_asked_for()
     assert!(stage.take().iter().any(is_write));
 }
 
-#[test]
-fn c5_a_file_at_its_own_limit_leaves_room_for_the_others() {
-    let config = Config {
+/// Sixteen blocks may be dirty, four of a file.
+fn config_of_small_shares() -> Config {
+    Config {
         dirty_bytes_max: LenBytes::new(16 * BLOCK),
         dirty_bytes_background: LenBytes::new(16 * BLOCK),
         file_dirty_bytes_max: LenBytes::new(4 * BLOCK),
         ..config_of_folios(BLOCK)
-    };
-    let mut stage = Stage::new(config);
+    }
+}
+
+#[test]
+fn c5_a_file_at_its_own_limit_leaves_room_for_the_others() {
+    let mut stage = Stage::new(config_of_small_shares());
     let other = stage.engine.open(FileId(2), FileOffset::ZERO).unwrap();
     stage.write(0, &pattern(4 * BLOCK, 1));
     let refused = stage.try_write(4 * BLOCK, b"x");
@@ -148,13 +152,7 @@ fn c5_a_file_at_its_own_limit_leaves_room_for_the_others() {
 
 #[test]
 fn c5_a_punch_that_would_make_a_block_dirty_past_the_limit_waits() {
-    let config = Config {
-        dirty_bytes_max: LenBytes::new(16 * BLOCK),
-        dirty_bytes_background: LenBytes::new(16 * BLOCK),
-        file_dirty_bytes_max: LenBytes::new(4 * BLOCK),
-        ..config_of_folios(BLOCK)
-    };
-    let mut stage = Stage::new(config);
+    let mut stage = Stage::new(config_of_small_shares());
     stage.write(0, &pattern(4 * BLOCK, 1));
     assert_eq!(stage.sync(), Ok(()));
     stage.write(4 * BLOCK, &pattern(4 * BLOCK, 2));

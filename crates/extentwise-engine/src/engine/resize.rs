@@ -148,13 +148,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if floor < size {
             let tail = FileRange::clamped(size, ceil);
             self.zero_in_block(key, tail)?;
-            let dirty = self.find_folio(key, floor).is_some_and(|folio| {
-                self.folios.get(folio).is_some_and(|folio| {
-                    let met = folio.geometry().blocks_meeting(tail);
-                    folio.state.dirty().any_in(met)
-                })
-            });
-            if dirty && let Some(file) = self.files.get_mut(key) {
+            if self.is_dirty_in(key, tail)
+                && let Some(file) = self.files.get_mut(key)
+            {
                 file.raise_barrier(floor);
             }
         }

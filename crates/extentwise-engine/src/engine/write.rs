@@ -162,13 +162,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             }
         }
         // They make a block dirty, as any write does (C5).
-        let is_dirty = self.find_folio(file, range.start()).is_some_and(|folio| {
-            self.folios.get(folio).is_some_and(|folio| {
-                let met = folio.geometry().blocks_meeting(range);
-                folio.state.dirty().any_in(met)
-            })
-        });
-        if !is_dirty {
+        if !self.is_dirty_in(file, range) {
             self.throttle(file)?;
         }
         let folio = self.bring_in(file, range.start(), block.bytes())?;
@@ -185,6 +179,16 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             None => Ok(()),
             Some(_) => Err(self.busy()),
         }
+    }
+
+    /// Whether a block that `range` meets is dirty; it lies in one block.
+    pub(super) fn is_dirty_in(&mut self, file: Key, range: FileRange) -> bool {
+        let folio = self.find_folio(file, range.start());
+        let folio = folio.and_then(|folio| self.folios.get(folio));
+        folio.is_some_and(|folio| {
+            let met = folio.geometry().blocks_meeting(range);
+            folio.state.dirty().any_in(met)
+        })
     }
 
     /// The error of the last write of zeros, told once.
