@@ -70,9 +70,6 @@ pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
         // A fault costs a run of its own for each call: twice is enough.
         let times = match kind.name {
             "faults" => times.min(2),
-            // More of them meet a fault that is known and not mended: `--trouble
-            // --seed 3079888`, a block that a punch took out and that stays durable.
-            "model" | "trouble" => 1,
             _ => times,
         };
         let seeds = (kind.seeds * times).to_string();
@@ -93,7 +90,8 @@ pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
         |kinds: [&str; 2], name: &str| kinds.iter().map(|kind| count(kind, name)).sum::<u64>();
     let crashes = ["crash-flat", "crash-thin"];
     let sequences = sum(["model", "trouble"], "sequences");
-    report.count("sequences against byte vectors", sequences, SEQUENCES_FLOOR);
+    let floor = SEQUENCES_FLOOR * times;
+    report.count("sequences against byte vectors", sequences, floor);
     // All combinations of what was not flushed, and drawn ones where they are too many.
     let sampled = sum(crashes, "sampled");
     let states = sum(crashes, "states") - sampled;

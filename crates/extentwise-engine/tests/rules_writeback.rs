@@ -164,6 +164,27 @@ fn c5_a_punch_that_would_make_a_block_dirty_past_the_limit_waits() {
     assert_eq!(stage.engine.punch(stage.handle, edge), Ok(()));
 }
 
+/// Room for the zeros at the edge of a hole is made by writing back what is
+/// dirty, and that is the hole itself: its old bytes are on their way.
+#[test]
+fn c5_a_punch_does_not_go_on_when_making_room_began_to_write_the_hole() {
+    let mut stage = Stage::new(config_of_small_shares());
+    stage.write(0, &pattern(4 * BLOCK, 1));
+    assert_eq!(stage.sync(), Ok(()));
+    // An append that is given up: one dirty block that needs no I/O to be clean.
+    drop(stage.prepare(6 * BLOCK, 10).unwrap());
+    stage.write(BLOCK, &pattern(3 * BLOCK, 2));
+    let hole = range(BLOCK / 2, 3 * BLOCK);
+    assert_eq!(stage.engine.punch(stage.handle, hole), Err(Refusal::Busy));
+    stage.run();
+    assert_eq!(stage.engine.punch(stage.handle, hole), Ok(()));
+    assert_eq!(stage.sync(), Ok(()));
+    stage.drop_caches();
+    let len = 3 * BLOCK - BLOCK / 2;
+    let left = stage.read(BLOCK / 2, len);
+    assert_same(&left, &vec![0; index(len)]);
+}
+
 #[test]
 fn c5_no_write_takes_dirty_memory_past_the_hard_limit() {
     let limit = 4 * BLOCK;

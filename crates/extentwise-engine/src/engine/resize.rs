@@ -69,6 +69,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if whole.is_empty() {
             return Ok(());
         }
+        // Room for those zeros may have been made by writing back what goes.
+        if !self.may_forget(key, whole) {
+            return Err(self.busy());
+        }
         let id = self.files.get(key).ok_or(Refusal::NotOpen)?.id;
         self.mapping.punch(id, whole).map_err(Refusal::Failed)?;
         self.forget_range(key, whole);
