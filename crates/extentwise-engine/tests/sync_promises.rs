@@ -145,6 +145,44 @@ fn a_hole_below_what_is_being_written_is_durable_when_a_sync_of_it_ends() {
     ));
 }
 
+/// The file grew again, and data behind its new old end is on the device before
+/// the map is made durable: no shorter length hides what was cut off.
+#[test]
+fn what_was_cut_off_within_a_block_is_gone_when_a_sync_behind_it_ends() {
+    let mut map = Identity::new();
+    map.add(FILE, at(BLOCK));
+    let mut engine = Engine::new(config_of_folios(BLOCK), HeapMemory, map).unwrap();
+    let handle = engine.open(FILE, at(BLOCK)).unwrap();
+    engine.resize(handle, at(100)).unwrap();
+    engine.sync(handle).unwrap();
+    let Some(Effect::Persist { .. }) = engine.next_effect() else {
+        panic!("nothing is dirty");
+    };
+    let behind = support::range(2 * BLOCK, 3 * BLOCK);
+    assert!(engine.prepare_write(handle, behind).is_err());
+    let Some(Effect::Read { io, .. }) = engine.next_effect() else {
+        panic!("the old last block is read");
+    };
+    engine.complete(io, Ok(()));
+    let ticket = engine.prepare_write(handle, behind).unwrap();
+    engine.commit_write(ticket, LenBytes::new(BLOCK)).unwrap();
+    // The old last block cannot be written while somebody holds it.
+    let holder = engine.prepare_write(handle, support::range(0, 1)).unwrap();
+    engine.write_back_all();
+    let effects: Vec<Effect> = std::iter::from_fn(|| engine.next_effect()).collect();
+    let written = effects.iter().find_map(|effect| match effect {
+        Effect::Write { io, disk, .. } => Some((*io, disk.get())),
+        _ => None,
+    });
+    let (io, disk) = written.expect("a write");
+    assert_eq!(disk, 2 * BLOCK);
+    engine.complete(io, Ok(()));
+    let pending = engine.mapping_mut().take_pending(FILE).unwrap();
+    assert_eq!(pending.size, at(3 * BLOCK));
+    assert_eq!(pending.punch, [support::range(100, BLOCK)]);
+    drop(holder);
+}
+
 #[test]
 fn a_copy_past_the_end_that_does_not_stand_is_not_seen_when_the_file_grows_over_it() {
     let mut stage = Stage::new(config_of_folios(BLOCK));

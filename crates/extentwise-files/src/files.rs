@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use anyhow::{Error, Result, anyhow, bail};
-use extentwise_device::{
-    Device, DeviceError, DeviceGeometry, DiskByte, ErrorClass, LenBytes, write_all,
-};
+use extentwise_device::{Device, DeviceError, DeviceGeometry, DiskByte, ErrorClass, LenBytes};
 use extentwise_engine::{FileId, FileOffset, FileRange, Host, Identity, Loss};
 use extentwise_host::{
     DirectDevice, FileDevice, FileOptions, OpenCause, OpenError, class_of_os_code,
@@ -18,13 +16,11 @@ use extentwise_host::{
 use extentwise_host::{RingFile, RingTarget, UringDevice};
 
 use crate::times::Times;
+use crate::zeros;
 
 /// Open files at a time; more than that are closed and opened again later, so
 /// that there may be any number of files.
 const OPEN_MAX: usize = 192;
-
-/// Zeros that are written at a time, where a file system has no holes.
-const ZEROS_LEN: usize = 64 << 10;
 
 /// How files are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -408,23 +404,9 @@ impl LazyFile {
         let (at, len) = (DiskByte::new(hole.start().get()), hole.len());
         // A hole in a file reads as zero.
         match self.discard(at, len) {
-            Err(error) if error.class() == ErrorClass::Unsupported => {}
-            result => return result,
+            Err(error) if error.class() == ErrorClass::Unsupported => zeros::write(self, hole),
+            result => result,
         }
-        // The end is where the device has nothing more: it may be passed by a part
-        // of a block, as the length is set next.
-        let block = u64::from(self.geometry.logical_block());
-        let len = len.get().next_multiple_of(block);
-        let zeros = vec![0; ZEROS_LEN.max(self.geometry.logical_block() as usize)];
-        let mut done = 0;
-        while done < len {
-            let rest = usize::try_from(len - done).unwrap_or(usize::MAX);
-            let part = zeros.get(..rest.min(zeros.len())).unwrap_or_default();
-            let place = DiskByte::new(at.get() + done);
-            write_all(self, place, &[part])?;
-            done += part.len() as u64;
-        }
-        Ok(())
     }
 }
 

@@ -29,6 +29,10 @@ struct Flat {
     /// Holes by their start, apart from each other: the device may hold other
     /// bytes there.
     holes: BTreeMap<u64, u64>,
+    /// The ends of blocks that a truncate cut off within, by their start: of no
+    /// concern to readers, who have them as zeros in the cache, but the device
+    /// may hold other bytes, which a larger length would show.
+    tails: BTreeMap<u64, u64>,
     /// Ordered extents by their start: no hole is carried out below them.
     writing: BTreeMap<u64, Writing>,
     changed: bool,
@@ -45,10 +49,13 @@ struct Writing {
 /// What the host has to do to a file to make its map durable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingFile {
-    /// These bytes of the device are to read as zero, first of all.
+    /// These bytes of the device are to read as zero, first of all: whole blocks,
+    /// and ends of blocks within which a truncate cut the file off.
     pub punch: Vec<FileRange>,
     /// Then this is its length.
     pub size: FileOffset,
+    /// So many at the end of `punch` are ends of blocks.
+    tails: usize,
 }
 
 impl Identity {
@@ -83,22 +90,20 @@ impl Identity {
         if !core::mem::take(&mut flat.changed) {
             return None;
         }
-        let mut punch = core::mem::take(&mut flat.holes);
-        for (start, writing) in &flat.writing {
-            for (low, high) in cut(&mut punch, *start, writing.end) {
-                flat.holes.insert(low, high);
-                flat.changed = true;
-            }
-        }
+        let holes = put_off(&mut flat.holes, &flat.writing);
+        let tails = put_off(&mut flat.tails, &flat.writing);
+        flat.changed |= !flat.holes.is_empty() || !flat.tails.is_empty();
         // What is being written may be on the device already: to cut it off now
         // would lose it. The next time does.
         let writing_end = flat.writing.values().map(|writing| writing.end).max();
         let size = flat.len.max(writing_end.unwrap_or(0));
         flat.changed |= size > flat.len;
-        let punch = punch.into_iter();
+        let tails_len = tails.len();
+        let punch = holes.into_iter().chain(tails);
         Some(PendingFile {
             punch: punch.filter_map(|(start, end)| range(start, end)).collect(),
             size: FileOffset::new(size),
+            tails: tails_len,
         })
     }
 
@@ -106,8 +111,14 @@ impl Identity {
     pub fn put_back(&mut self, file: FileId, pending: &PendingFile) {
         if let Some(flat) = self.files.get_mut(&file) {
             flat.changed = true;
-            for hole in &pending.punch {
-                flat.add_hole(hole.start().get(), hole.end().get());
+            let whole = pending.punch.len().saturating_sub(pending.tails);
+            for (nth, piece) in pending.punch.iter().enumerate() {
+                let set = if nth < whole {
+                    &mut flat.holes
+                } else {
+                    &mut flat.tails
+                };
+                add(set, piece.start().get(), piece.end().get());
             }
         }
     }
@@ -181,6 +192,7 @@ impl Mapping for Identity {
             return Ok(());
         }
         cut(&mut flat.holes, start, end);
+        cut(&mut flat.tails, start, end);
         let kept = start.saturating_add(extent.truncated_len().get());
         let valid_end = extent.recorded_size(FileOffset::ZERO, FileOffset::new(kept));
         flat.set_len(flat.len.max(valid_end.get()));
@@ -206,6 +218,8 @@ impl Mapping for Identity {
     ) -> Result<(), ErrorClass> {
         self.punch(file, behind)?;
         let flat = self.file(file)?;
+        let end = behind.start().get().min(flat.disk_end);
+        add(&mut flat.tails, size.get(), end);
         flat.set_len(flat.len.min(size.get()));
         Ok(())
     }
@@ -229,13 +243,27 @@ impl Flat {
 
     /// Makes `[start, end)` a hole; nothing where they cross.
     fn add_hole(&mut self, start: u64, end: u64) {
-        if start >= end {
-            return;
-        }
-        self.changed = true;
-        cut(&mut self.holes, start, end);
-        self.holes.insert(start, end);
+        self.changed |= start < end;
+        add(&mut self.holes, start, end);
     }
+}
+
+/// Puts `[start, end)` into a set of ranges; nothing where they cross.
+fn add(set: &mut BTreeMap<u64, u64>, start: u64, end: u64) {
+    if start < end {
+        cut(set, start, end);
+        set.insert(start, end);
+    }
+}
+
+/// Takes what is to be carried out now out of a set of ranges, and leaves there
+/// what lies below an extent that is being written.
+fn put_off(set: &mut BTreeMap<u64, u64>, writing: &BTreeMap<u64, Writing>) -> BTreeMap<u64, u64> {
+    let mut now = core::mem::take(set);
+    for (start, writing) in writing {
+        set.extend(cut(&mut now, *start, writing.end));
+    }
+    now
 }
 
 /// Takes `[start, end)` out of a set of ranges; answers the parts that were in.
@@ -387,8 +415,37 @@ mod tests {
         assert_eq!(bench.at(512), (true, 1024));
         assert_eq!(bench.at(1024), (false, 8192));
         let pending = bench.map.take_pending(FILE).unwrap();
-        assert_eq!(pending.punch, [range(1024, 8192).unwrap()]);
+        let cut_off = [range(1024, 8192).unwrap(), range(1000, 1024).unwrap()];
+        assert_eq!(pending.punch, cut_off);
         assert_eq!(pending.size, FileOffset::new(6000));
         assert_eq!(bench.map.reserve(FileId(2), behind), Err(ErrorClass::Gone));
+    }
+
+    #[test]
+    fn the_end_of_a_block_that_was_cut_off_stays_data_and_is_zeroed_until_it_is_written() {
+        let mut bench = Bench::new(1024);
+        let behind = range(1024, 1 << 40).unwrap();
+        let size = FileOffset::new(700);
+        bench.map.truncate(FILE, size, behind).unwrap();
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, [range(700, 1024).unwrap()]);
+        bench.map.put_back(FILE, &pending);
+        assert!(
+            bench.at(512).0,
+            "the block is data, with zeros in the cache"
+        );
+        // The new bytes may be there by now.
+        bench.allocate(512, 1024);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, []);
+        bench.complete(512, 1024, IoOutcome::Failed);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, [range(700, 1024).unwrap()]);
+        bench.map.put_back(FILE, &pending);
+        bench.allocate(512, 1024);
+        bench.written(512, 1024);
+        let pending = bench.map.take_pending(FILE).unwrap();
+        assert_eq!(pending.punch, []);
+        assert_eq!(bench.map.take_pending(FILE), None);
     }
 }
