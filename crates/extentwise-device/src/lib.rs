@@ -21,6 +21,7 @@ mod geometry;
 #[cfg(feature = "embedded-io")]
 mod stream;
 mod whole;
+mod zeros;
 
 #[cfg(feature = "block-device-driver")]
 pub use blocks::DeviceBlocks;
@@ -31,6 +32,7 @@ pub use geometry::{DeviceGeometry, DeviceGeometryError, WriteCache};
 #[cfg(feature = "embedded-io")]
 pub use stream::{DeviceStream, StreamError};
 pub use whole::{Transferred, read_exact, write_all};
+pub use zeros::zero_exact;
 
 /// A device of bytes.
 ///

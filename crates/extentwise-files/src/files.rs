@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use anyhow::{Error, Result, anyhow, bail};
-use extentwise_device::{Device, DeviceError, DeviceGeometry, DiskByte, ErrorClass, LenBytes};
+use extentwise_device::{
+    Device, DeviceError, DeviceGeometry, DiskByte, ErrorClass, LenBytes, zero_exact,
+};
 use extentwise_engine::{FileId, FileOffset, FileRange, Host, Identity, Loss};
 use extentwise_host::{
     DirectDevice, FileDevice, FileOptions, OpenCause, OpenError, class_of_os_code,
@@ -16,11 +18,13 @@ use extentwise_host::{
 use extentwise_host::{RingFile, RingTarget, UringDevice};
 
 use crate::times::Times;
-use crate::zeros;
 
 /// Open files at a time; more than that are closed and opened again later, so
 /// that there may be any number of files.
 const OPEN_MAX: usize = 192;
+
+/// Zeros that are written at a time, where a file system has no holes.
+const ZEROS_LEN: usize = 64 << 10;
 
 /// How files are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -404,7 +408,10 @@ impl LazyFile {
         let (at, len) = (DiskByte::new(hole.start().get()), hole.len());
         // A hole in a file reads as zero.
         match self.discard(at, len) {
-            Err(error) if error.class() == ErrorClass::Unsupported => zeros::write(self, hole),
+            Err(error) if error.class() == ErrorClass::Unsupported => {
+                let block = self.geometry.logical_block() as usize;
+                zero_exact(self, at, len, &mut vec![0; ZEROS_LEN.max(block)])
+            }
             result => result,
         }
     }

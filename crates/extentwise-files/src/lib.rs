@@ -15,7 +15,6 @@ mod files;
 pub mod pattern;
 mod shared;
 mod times;
-mod zeros;
 
 pub use alone::alone;
 pub use cache::{Cache, Fill, Gauge, See};

@@ -1,6 +1,6 @@
 //! The stores that a simulation runs over, behind one trait.
 
-use extentwise_device::{Device, DeviceGeometry, DiskByte, ErrorClass, LenBytes};
+use extentwise_device::{Device, DeviceGeometry, DiskByte, ErrorClass, LenBytes, zero_exact};
 use extentwise_engine::{ExtentKind, FileId, FileOffset, FileRange, Identity, Mapping};
 use extentwise_thin::ThinStore;
 
@@ -77,9 +77,12 @@ impl Store for Flat {
             return Ok(());
         };
         let disk = self.disk_of(index(file));
-        let carry_out = || {
+        // Where a truncate cut a block, a sector may be zeroed in part.
+        let mut sector = vec![0; disk.geometry().logical_block() as usize];
+        let mut carry_out = || {
             for hole in &pending.punch {
-                disk.write_zeroes(DiskByte::new(hole.start().get()), hole.len())?;
+                let at = DiskByte::new(hole.start().get());
+                zero_exact(disk, at, hole.len(), &mut sector)?;
             }
             disk.inner().set_size(pending.size.get());
             disk.flush()
