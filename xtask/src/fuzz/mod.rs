@@ -6,7 +6,9 @@ mod corpus;
 mod repro;
 mod targets;
 
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use crate::Usage;
@@ -95,6 +97,11 @@ fn build(workspace: &Workspace, sanitizer: Sanitizer, report: &mut Report) -> Op
         .ok()
 }
 
+/// Processes that run at a time when nobody asks for another number.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// What the command line asks of a campaign.
 #[derive(Debug)]
 struct Asked {
@@ -110,7 +117,7 @@ impl Asked {
         let mut asked = Self {
             target: None,
             seconds: SECONDS,
-            jobs: 1,
+            jobs: cores(),
             sanitizer: Sanitizer::None,
         };
         let mut words = options.iter();
@@ -159,7 +166,7 @@ mod tests {
         assert_eq!(parse(&[]).unwrap().targets().len(), TARGETS.len());
         let asked = parse(&["--target", "bitmap", "--time", "5", "--asan"]).unwrap();
         assert_eq!(asked.targets().len(), 1);
-        assert_eq!((asked.seconds, asked.jobs), (5, 1));
+        assert_eq!((asked.seconds, asked.jobs), (5, cores()));
         assert_eq!(asked.sanitizer, Sanitizer::Address);
     }
 
