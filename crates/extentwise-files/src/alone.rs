@@ -35,7 +35,7 @@ pub fn alone(config: Config, files: Files) -> Result<Box<dyn Cache>> {
         }
         #[cfg(feature = "uring")]
         DeviceKind::Uring => {
-            let mut engine = Engine::new(config, RingMemory::default(), mapping)?;
+            let mut engine = Engine::new(config, RingMemory::new(&config), mapping)?;
             let handles: Result<_, Refusal> =
                 ids.map(|id| engine.open(id, FileOffset::ZERO)).collect();
             Ok(Box::new(Alone {
@@ -138,12 +138,9 @@ struct PageMemory(FolioPool);
 impl PageMemory {
     /// A part of the cache's size is kept free.
     fn new(config: &Config) -> Self {
-        let kept = config.cache_bytes_max.get() / KEPT_PART;
-        Self(FolioPool::new(usize::try_from(kept).unwrap_or(usize::MAX)))
+        Self(FolioPool::of_cache(config.cache_bytes_max.get()))
     }
 }
-
-const KEPT_PART: u64 = 8;
 
 impl Memory for PageMemory {
     type Bytes = Folio;

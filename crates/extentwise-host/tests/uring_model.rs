@@ -102,7 +102,7 @@ fn tiny(folder: &Path, way: Way, depth: u32) -> Option<(Tiny, [HandleId; 2], u64
         .with_dirty_bytes(LenBytes::new(CACHE / 2));
     config.folio_bytes_max = LenBytes::new(4 * block);
     config.extent_bytes_max = LenBytes::new(2 * block);
-    let engine = Engine::new(config, RingMemory::default(), mapping).unwrap();
+    let engine = Engine::new(config, RingMemory::new(&config), mapping).unwrap();
     let files = Files {
         folder: folder.to_owned(),
         devices,
@@ -261,7 +261,7 @@ fn a_file_that_denies_writes_fails_the_sync_and_keeps_its_data() {
     let mut mapping = Identity::new();
     mapping.add(IDS[0], FileOffset::ZERO);
     let config = Config::new(BlockSize::new(block).unwrap());
-    let engine = Engine::new(config, RingMemory::default(), mapping).unwrap();
+    let engine = Engine::new(config, RingMemory::new(&config), mapping).unwrap();
     let mut driver = UringDriver::new(engine, files, 4).unwrap();
     let handle = driver.open(IDS[0], FileOffset::ZERO).unwrap();
     driver.write(handle, FileOffset::ZERO, b"abc").unwrap();
@@ -278,7 +278,7 @@ fn a_depth_that_cannot_be_is_named() {
     let folder = tempfile::tempdir().unwrap();
     for depth in [0, UringError::DEPTH_MAX + 1, u32::MAX] {
         let config = Config::new(BlockSize::new(512).unwrap());
-        let engine = Engine::new(config, RingMemory::default(), Identity::new()).unwrap();
+        let engine = Engine::new(config, RingMemory::new(&config), Identity::new()).unwrap();
         let files = Files {
             folder: folder.path().to_owned(),
             devices: BTreeMap::new(),

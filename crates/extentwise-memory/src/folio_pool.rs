@@ -28,6 +28,12 @@ impl FolioPool {
         }
     }
 
+    /// An empty pool for a cache of so many bytes, of which it keeps an eighth.
+    #[must_use]
+    pub fn of_cache(cache_bytes: u64) -> Self {
+        Self::new(usize::try_from(cache_bytes / 8).unwrap_or(usize::MAX))
+    }
+
     /// Bytes that are kept.
     #[must_use]
     pub const fn bytes(&self) -> usize {
@@ -109,6 +115,11 @@ mod tests {
         assert_eq!(pool.bytes(), 8192);
         pool.give_back(Folio::zeroed(16384).unwrap());
         assert_eq!(pool.bytes(), 0);
+        let mut eighth = FolioPool::of_cache(8 * 4096 + 7);
+        for _ in 0..2 {
+            eighth.give_back(Folio::zeroed(4096).unwrap());
+        }
+        assert_eq!(eighth.bytes(), 4096);
         FolioPool::new(0).give_back(Folio::zeroed(1).unwrap());
     }
 

@@ -45,13 +45,9 @@ impl SharedBytes {
 #[derive(Debug)]
 pub(crate) struct SharedMemory(FolioPool);
 
-/// The part of the cache's size that is kept free.
-const KEPT_PART: u64 = 8;
-
 impl SharedMemory {
     pub(crate) fn new(config: &Config) -> Self {
-        let kept = config.cache_bytes_max.get() / KEPT_PART;
-        Self(FolioPool::new(usize::try_from(kept).unwrap_or(usize::MAX)))
+        Self(FolioPool::of_cache(config.cache_bytes_max.get()))
     }
 }
 

@@ -270,7 +270,7 @@ impl Ours {
         config.file_dirty_bytes_max = config.dirty_bytes_max;
         let mut mapping = Identity::new();
         mapping.add(file, size);
-        let engine = Engine::new(config, RingMemory::default(), mapping)?;
+        let engine = Engine::new(config, RingMemory::new(&config), mapping)?;
         let device = DirectDevice::open(path, FileOptions::default())?;
         let mut driver = UringDriver::new(engine, Files(vec![device]), DEPTH)?;
         let handle = driver.open(file, size)?;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::slice;
 
-use extentwise_engine::{Memory, NoMemory};
-use extentwise_memory::Folio;
+use extentwise_engine::{Config, Memory, NoMemory};
+use extentwise_memory::{Folio, FolioPool};
 
 use super::ring::Piece;
 
@@ -15,24 +15,23 @@ use super::ring::Piece;
 /// works on it for, whatever becomes of the folio meanwhile.
 ///
 /// Nobody but the driver sees the bytes, through the tickets of its engine.
-#[derive(Debug, Default)]
-pub struct RingMemory {
-    free: Vec<RingFolio>,
-}
+#[derive(Debug)]
+pub struct RingMemory(FolioPool);
 
 impl RingMemory {
-    /// Folios kept for the next of the same size.
-    const FREE_MAX: usize = 64;
+    /// Memory for an engine with this configuration.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self(FolioPool::of_cache(config.cache_bytes_max.get()))
+    }
 }
 
 impl Memory for RingMemory {
     type Bytes = RingFolio;
 
     fn allocate(&mut self, len: usize) -> Result<RingFolio, NoMemory> {
-        if let Some(nth) = self.free.iter().rposition(|folio| folio.len() == len) {
-            return Ok(self.free.swap_remove(nth));
-        }
-        RingFolio::new(len)
+        let folio = self.0.get(len).map_err(|_| NoMemory)?;
+        Ok(RingFolio::new(folio))
     }
 
     fn zero(&mut self, bytes: &mut RingFolio, range: Range<usize>) {
@@ -43,13 +42,9 @@ impl Memory for RingMemory {
 
     fn release(&mut self, bytes: RingFolio) {
         // One that is shared with the kernel goes when that is over.
-        if Rc::strong_count(&bytes.0) > 1 {
-            return;
+        if let Some(shared) = Rc::into_inner(bytes.0) {
+            self.0.give_back(shared.folio);
         }
-        if self.free.len() == Self::FREE_MAX {
-            self.free.remove(0);
-        }
-        self.free.push(bytes);
     }
 }
 
@@ -69,26 +64,21 @@ struct Shared {
     start: *mut u8,
     len: usize,
     filling: RefCell<Vec<Range<usize>>>,
-    /// Owned for its memory alone; never looked at.
-    _folio: Folio,
+    /// Owned for its memory alone; not looked at while there is a share.
+    folio: Folio,
 }
 
 impl RingFolio {
-    fn new(len: usize) -> Result<Self, NoMemory> {
-        let mut folio = Folio::zeroed(len).map_err(|_| NoMemory)?;
+    fn new(mut folio: Folio) -> Self {
         // The bytes lie in an allocation of their own: they stay where they are
         // when the folio moves.
         let start = folio.as_mut_ptr();
-        Ok(Self(Rc::new(Shared {
+        Self(Rc::new(Shared {
             start,
-            len,
+            len: folio.len(),
             filling: RefCell::default(),
-            _folio: folio,
-        })))
-    }
-
-    fn len(&self) -> usize {
-        self.0.len
+            folio,
+        }))
     }
 
     /// A share, to be held as long as the kernel uses a piece.
