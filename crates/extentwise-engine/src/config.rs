@@ -172,6 +172,18 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Checks the blocks beside those of the map.
+    pub(crate) fn check_blocks(&self, of_map: Option<BlockSize>) -> Result<(), ConfigError> {
+        if of_map.is_none_or(|of_map| of_map == self.block_size) {
+            return Ok(());
+        }
+        Err(ConfigError {
+            name: "block_size",
+            value: self.block_size.bytes(),
+            rule: "the block size of the map",
+        })
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,10 @@ use crate::store::{Headroom, ThinStore, in_place};
 /// where they are. Answers for ranges that are not made of blocks, that were not
 /// reserved or are not in flight, are [`ErrorClass::Denied`].
 impl Mapping for ThinStore {
+    fn block_size(&self) -> Option<BlockSize> {
+        Some(self.block_size)
+    }
+
     fn map(&mut self, file: FileId, range: FileRange) -> Result<FileExtent, ErrorClass> {
         let shift = self.block_size.shift();
         let file = self.files.get(&file).ok_or(ErrorClass::Gone)?;

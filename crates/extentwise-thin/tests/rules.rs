@@ -6,7 +6,7 @@ use extentwise_core::errseq::ErrorClass;
 use extentwise_core::geometry::{BlockSize, FileOffset, FileRange, LenBytes};
 use extentwise_core::ordered::OrderedKind;
 use extentwise_device::DeviceGeometry;
-use extentwise_engine::{ExtentKind, FileId, Mapping};
+use extentwise_engine::{Config, Engine, ExtentKind, FileId, HeapMemory, Mapping};
 use extentwise_testkit::device::MemoryDevice;
 use extentwise_testkit::property;
 use extentwise_testkit::seed;
@@ -20,6 +20,17 @@ fn store() -> (MemoryDevice, ThinStore) {
     let mut store = ThinStore::format(&device, BlockSize::MIN).unwrap();
     store.create(A).unwrap();
     (device, store)
+}
+
+#[test]
+fn a_cache_of_other_blocks_is_refused() {
+    for (block, fits) in [(512, true), (1024, false)] {
+        let config = Config::new(BlockSize::new(block).unwrap());
+        let engine = Engine::new(config, HeapMemory, store().1);
+        let refused = engine.err().map(|error| error.to_string());
+        let wanted = "block_size 1024: must be the block size of the map";
+        assert_eq!(refused.as_deref(), (!fits).then_some(wanted));
+    }
 }
 
 /// Random operations against a model, with faults and crashes between them.

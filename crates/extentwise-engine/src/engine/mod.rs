@@ -101,9 +101,11 @@ enum Io {
 }
 
 impl<M: Memory, P: Mapping> Engine<M, P> {
-    /// An engine without files.
+    /// An engine without files. Refuses limits that cannot be kept, and blocks
+    /// other than those of the map.
     pub fn new(config: Config, memory: M, mapping: P) -> Result<Self, ConfigError> {
         config.check()?;
+        config.check_blocks(mapping.block_size())?;
         Ok(Self {
             config,
             memory,

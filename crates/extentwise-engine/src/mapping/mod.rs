@@ -7,7 +7,7 @@ pub use identity::{Identity, PendingFile};
 use core::fmt;
 
 use extentwise_core::errseq::ErrorClass;
-use extentwise_core::geometry::{DiskByte, FileOffset, FileRange};
+use extentwise_core::geometry::{BlockSize, DiskByte, FileOffset, FileRange};
 use extentwise_core::ordered::{NewOrdered, OrderedExtent, Outcome};
 
 /// Names a file; the embedder's own number, as an inode's.
@@ -57,6 +57,12 @@ pub struct FileExtent {
 /// was flushed (C8): what `complete` records becomes durable only when the host
 /// persists the map, and the engine asks for that behind a flush.
 pub trait Mapping {
+    /// The blocks in which it keeps space; [`Engine::new`](crate::Engine::new)
+    /// refuses others. `None` where any will do.
+    fn block_size(&self) -> Option<BlockSize> {
+        None
+    }
+
     /// What is behind the start of `range`.
     fn map(&mut self, file: FileId, range: FileRange) -> Result<FileExtent, ErrorClass>;
 
