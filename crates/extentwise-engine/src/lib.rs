@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod calls;
 mod config;
 mod driver;
 mod effect;
@@ -23,6 +24,7 @@ mod slab;
 mod stats;
 mod ticket;
 
+pub use calls::Calls;
 pub use config::{Config, ConfigError, ErrorPolicy};
 pub use driver::{Driver, Host, Transfers};
 pub use effect::{Effect, IoId, Loss, Refusal, SyncId};

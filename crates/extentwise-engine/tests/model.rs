@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use extentwise_device::{Device, DeviceError, DeviceGeometry};
 use extentwise_engine::{
-    BlockSize, Config, DiskByte, Driver, Engine, ErrorClass, ErrorPolicy, FileId, FileOffset,
-    FileRange, HandleId, HeapMemory, Host, Identity, LenBytes, Refusal,
+    BlockSize, Calls, Config, DiskByte, Driver, Engine, ErrorClass, ErrorPolicy, FileId,
+    FileOffset, FileRange, HandleId, HeapMemory, Host, Identity, LenBytes, Refusal,
 };
 
 #[derive(Default)]

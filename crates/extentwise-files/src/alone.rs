@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use anyhow::{Error, Result};
 use extentwise_engine::{
-    Config, Counts, Driver, Engine, FileOffset, FileRange, HandleId, Identity, Memory, NoMemory,
-    Refusal,
+    Calls, Config, Counts, Driver, Engine, FileOffset, FileRange, HandleId, Identity, Memory,
+    NoMemory, Refusal, Transfers,
 };
 #[cfg(feature = "uring")]
 use extentwise_host::{RingMemory, UringDriver};
@@ -60,76 +60,82 @@ impl<D> Alone<D> {
     }
 }
 
-/// The drivers offer the same by the same names.
-macro_rules! cache_of {
-    ($driver:ty) => {
-        impl Cache for Alone<$driver> {
-            fn write(
-                &mut self,
-                nth: usize,
-                at: u64,
-                len: u64,
-                fill: &mut Fill<'_>,
-            ) -> Result<(), Refusal> {
-                let handle = self.handle(nth)?;
-                let written = self
-                    .driver
-                    .write_with(handle, FileOffset::new(at), len, fill);
-                written.map_err(|(_, refusal)| refusal)
-            }
-
-            fn read(
-                &mut self,
-                nth: usize,
-                at: u64,
-                len: u64,
-                see: &mut See<'_>,
-            ) -> Result<u64, Refusal> {
-                let handle = self.handle(nth)?;
-                self.driver.read_with(handle, FileOffset::new(at), len, see)
-            }
-
-            fn punch(&mut self, nth: usize, range: Range<u64>) -> Result<(), Refusal> {
-                let handle = self.handle(nth)?;
-                let (start, end) = (FileOffset::new(range.start), FileOffset::new(range.end));
-                self.driver.punch(handle, FileRange::clamped(start, end))
-            }
-
-            fn resize(&mut self, nth: usize, size: u64) -> Result<(), Refusal> {
-                let handle = self.handle(nth)?;
-                self.driver.resize(handle, FileOffset::new(size))
-            }
-
-            fn sync(&mut self, nth: usize) -> Result<(), Refusal> {
-                let handle = self.handle(nth)?;
-                self.driver.sync(handle)
-            }
-
-            fn counts(&self) -> Counts {
-                *self.driver.engine().counts()
-            }
-
-            fn passes(&self) -> u64 {
-                self.driver.engine().counts().passes
-            }
-
-            fn gauge(&self) -> Gauge {
-                let transfers = self.driver.transfers();
-                let blocks = self.driver.engine().blocks();
-                Gauge::new(blocks, transfers.writes, transfers.write_bytes)
-            }
-
-            /// Of any file: writeback of others is carried out along.
-            fn take_failure(&self, _: usize) -> Option<Error> {
-                self.driver.host().take_failure()
-            }
-        }
-    };
+/// A driver over files, and what it counts.
+trait Driven: Calls {
+    fn transfers(&self) -> &Transfers;
+    fn files(&self) -> &Files;
 }
 
-cache_of!(Driver<PageMemory, Identity, Files>);
+impl Driven for Driver<PageMemory, Identity, Files> {
+    fn transfers(&self) -> &Transfers {
+        self.transfers()
+    }
+
+    fn files(&self) -> &Files {
+        self.host()
+    }
+}
+
 #[cfg(feature = "uring")]
-cache_of!(UringDriver<Identity, Files>);
+impl Driven for UringDriver<Identity, Files> {
+    fn transfers(&self) -> &Transfers {
+        self.transfers()
+    }
+
+    fn files(&self) -> &Files {
+        self.host()
+    }
+}
+
+impl<D: Driven> Cache for Alone<D> {
+    fn write(&mut self, nth: usize, at: u64, len: u64, fill: &mut Fill<'_>) -> Result<(), Refusal> {
+        let handle = self.handle(nth)?;
+        let written = self
+            .driver
+            .write_with(handle, FileOffset::new(at), len, fill);
+        written.map_err(|(_, refusal)| refusal)
+    }
+
+    fn read(&mut self, nth: usize, at: u64, len: u64, see: &mut See<'_>) -> Result<u64, Refusal> {
+        let handle = self.handle(nth)?;
+        self.driver.read_with(handle, FileOffset::new(at), len, see)
+    }
+
+    fn punch(&mut self, nth: usize, range: Range<u64>) -> Result<(), Refusal> {
+        let handle = self.handle(nth)?;
+        let (start, end) = (FileOffset::new(range.start), FileOffset::new(range.end));
+        self.driver.punch(handle, FileRange::clamped(start, end))
+    }
+
+    fn resize(&mut self, nth: usize, size: u64) -> Result<(), Refusal> {
+        let handle = self.handle(nth)?;
+        self.driver.resize(handle, FileOffset::new(size))
+    }
+
+    fn sync(&mut self, nth: usize) -> Result<(), Refusal> {
+        let handle = self.handle(nth)?;
+        self.driver.sync(handle)
+    }
+
+    fn counts(&self) -> Counts {
+        *self.driver.engine().counts()
+    }
+
+    fn passes(&self) -> u64 {
+        self.driver.engine().counts().passes
+    }
+
+    fn gauge(&self) -> Gauge {
+        let transfers = self.driver.transfers();
+        let blocks = self.driver.engine().blocks();
+        Gauge::new(blocks, transfers.writes, transfers.write_bytes)
+    }
+
+    /// Of any file: writeback of others is carried out along.
+    fn take_failure(&self, _: usize) -> Option<Error> {
+        self.driver.files().take_failure()
+    }
+}
 
 /// Pages of memory for folios; those given back are used again.
 #[derive(Debug)]

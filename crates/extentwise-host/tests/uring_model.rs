@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use extentwise_device::{DeviceError, DiskByte, ErrorClass};
 use extentwise_engine::{
-    BlockSize, Config, Engine, FileId, FileOffset, FileRange, HandleId, Host, Identity, LenBytes,
+    BlockSize, Calls, Config, Engine, FileId, FileOffset, FileRange, HandleId, Host, Identity,
+    LenBytes,
 };
 use extentwise_host::{
     DirectDevice, FileDevice, OpenCause, RingFile, RingMemory, UringDriver, UringError,
@@ -108,7 +109,7 @@ fn tiny(folder: &Path, way: Way, depth: u32) -> Option<(Tiny, [HandleId; 2], u64
         devices,
     };
     let mut driver = UringDriver::new(engine, files, depth).unwrap();
-    let handles = IDS.map(|id| driver.open(id, FileOffset::ZERO).unwrap());
+    let handles = IDS.map(|id| driver.engine_mut().open(id, FileOffset::ZERO).unwrap());
     Some((driver, handles, block))
 }
 
@@ -181,7 +182,7 @@ fn play(way: Way, seed: u64, depth: u32) -> Option<u64> {
             _ => {
                 // Goes on behind what follows.
                 driver.write_back_all();
-                driver.drop_clean();
+                driver.engine_mut().drop_clean();
             }
         }
         driver.engine().check().expect(&context);
@@ -193,7 +194,7 @@ fn play(way: Way, seed: u64, depth: u32) -> Option<u64> {
     for (handle, model) in handles.into_iter().zip(&models) {
         driver.sync(handle).expect("syncs");
         let mut bytes = vec![0; model.len() + 10];
-        driver.drop_clean();
+        driver.engine_mut().drop_clean();
         let read = driver.read(handle, FileOffset::ZERO, &mut bytes).unwrap();
         same(&bytes[..read], model, &context);
     }
@@ -263,7 +264,7 @@ fn a_file_that_denies_writes_fails_the_sync_and_keeps_its_data() {
     let config = Config::new(BlockSize::new(block).unwrap());
     let engine = Engine::new(config, RingMemory::new(&config), mapping).unwrap();
     let mut driver = UringDriver::new(engine, files, 4).unwrap();
-    let handle = driver.open(IDS[0], FileOffset::ZERO).unwrap();
+    let handle = driver.engine_mut().open(IDS[0], FileOffset::ZERO).unwrap();
     driver.write(handle, FileOffset::ZERO, b"abc").unwrap();
     let error = driver.sync(handle).unwrap_err();
     let denied = extentwise_engine::Refusal::Failed(ErrorClass::Denied);

@@ -5,7 +5,7 @@ use core::cell::{Cell, RefCell};
 
 use extentwise_device::{Device, DeviceError, DeviceGeometry};
 use extentwise_engine::{
-    BlockSize, Config, DiskByte, Driver, Engine, ErrorClass, FileId, FileOffset, HandleId,
+    BlockSize, Calls, Config, DiskByte, Driver, Engine, ErrorClass, FileId, FileOffset, HandleId,
     HeapMemory, Host, Identity, LenBytes, Refusal,
 };
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use extentwise_device::{DiskByte, write_all};
 use extentwise_engine::{
-    BlockSize, Config, Engine, FileId, FileOffset, HandleId, Identity, LenBytes,
+    BlockSize, Calls, Config, Engine, FileId, FileOffset, HandleId, Identity, LenBytes,
 };
 use extentwise_host::{DirectDevice, FileOptions, RingMemory, UringDriver};
 use extentwise_memory::Folio;
@@ -273,7 +273,7 @@ impl Ours {
         let engine = Engine::new(config, RingMemory::new(&config), mapping)?;
         let device = DirectDevice::open(path, FileOptions::default())?;
         let mut driver = UringDriver::new(engine, Files(vec![device]), DEPTH)?;
-        let handle = driver.open(file, size)?;
+        let handle = driver.engine_mut().open(file, size)?;
         Ok(Self { driver, handle })
     }
 

@@ -1,14 +1,13 @@
 //! An engine's effects, many of them under way.
 
+use std::ops::Range;
+
 use extentwise_device::{DeviceError, DiskByte, ErrorClass, read_exact, write_all};
-use extentwise_engine::{
-    CloseError, Effect, Engine, FileId, FileOffset, FileRange, HandleId, Host, IoId, LenBytes,
-    Mapping, Refusal, SyncId, TicketState, Transfers,
-};
+use extentwise_engine::{Calls, Effect, Engine, Host, IoId, Mapping, SyncId, Transfers};
 
 use super::UringError;
 use super::flight::{Flight, Flights, Landed, Origin};
-use super::memory::RingMemory;
+use super::memory::{RingFolio, RingMemory};
 use super::ring::Call;
 use super::target::RingFile;
 
@@ -16,8 +15,8 @@ use super::target::RingFile;
 /// flushes of one thread are under way together, up to a depth, and answered as
 /// they end.
 ///
-/// It offers what [`Driver`](extentwise_engine::Driver) does: plain calls of any
-/// length. A write waits only where the engine says so; a read, a resize and a
+/// It offers what [`Driver`](extentwise_engine::Driver) does: plain [`Calls`] of
+/// any length. A write waits only where the engine says so; a read, a resize and a
 /// sync wait for what they need. The map is made persistent in between, by a
 /// call of the host that waits.
 ///
@@ -63,11 +62,6 @@ where
         })
     }
 
-    /// The engine, to look at.
-    pub const fn engine(&self) -> &Engine<RingMemory, P> {
-        &self.engine
-    }
-
     /// The map, to add files.
     pub const fn mapping_mut(&mut self) -> &mut P {
         self.engine.mapping_mut()
@@ -88,178 +82,16 @@ where
         &self.concurrency
     }
 
-    /// As [`Engine::open`].
-    pub fn open(&mut self, file: FileId, size: FileOffset) -> Result<HandleId, Refusal> {
-        self.engine.open(file, size)
-    }
-
-    /// As [`Engine::close`].
-    pub fn close(&mut self, handle: HandleId) -> Result<(), CloseError> {
-        self.engine.close(handle)
-    }
-
     /// As [`Engine::tick`].
     pub fn tick(&mut self, now_nanos: u64) {
         self.engine.tick(now_nanos);
         self.poll();
     }
 
-    /// As [`Engine::drop_clean`].
-    pub fn drop_clean(&mut self) -> LenBytes {
-        self.engine.drop_clean()
-    }
-
     /// Writes back what is dirty in every file, without waiting for it.
     pub fn write_back_all(&mut self) {
         self.engine.write_back_all();
         self.poll();
-    }
-
-    /// Writes all of `bytes` at `at`; an error says what stopped it, and the
-    /// number is how many bytes from the start stand.
-    pub fn write(
-        &mut self,
-        handle: HandleId,
-        at: FileOffset,
-        bytes: &[u8],
-    ) -> Result<(), (usize, Refusal)> {
-        self.write_with(handle, at, bytes.len() as u64, |into, from| {
-            let from = usize::try_from(from).unwrap_or(usize::MAX);
-            let part = bytes.get(from..).and_then(|rest| rest.get(..into.len()));
-            into.copy_from_slice(part.unwrap_or_default());
-        })
-        .map_err(|(done, refusal)| (usize::try_from(done).unwrap_or(usize::MAX), refusal))
-    }
-
-    /// Writes `len` bytes at `at` that `fill` makes: it is called with memory,
-    /// and how far into the write that lies.
-    pub fn write_with(
-        &mut self,
-        handle: HandleId,
-        at: FileOffset,
-        len: u64,
-        mut fill: impl FnMut(&mut [u8], u64),
-    ) -> Result<(), (u64, Refusal)> {
-        let mut done = 0;
-        while done < len {
-            let range = at
-                .checked_add(LenBytes::new(done))
-                .and_then(|start| FileRange::at(start, LenBytes::new(len - done)));
-            let Some(range) = range else {
-                let all = FileRange::clamped(at, FileOffset::MAX);
-                return Err((done, Refusal::Range(all)));
-            };
-            match self.write_part(handle, range, |into| fill(into, done)) {
-                Ok(committed) => done += committed,
-                Err(refusal) => return Err((done, refusal)),
-            }
-        }
-        Ok(())
-    }
-
-    fn write_part(
-        &mut self,
-        handle: HandleId,
-        range: FileRange,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<u64, Refusal> {
-        let ticket = self.retry(|engine| engine.prepare_write(handle, range))?;
-        loop {
-            match self.engine.write_state(&ticket) {
-                TicketState::Ready => break,
-                TicketState::Failed(class) => return Err(Refusal::Failed(class)),
-                TicketState::Pending if self.advance() => {}
-                TicketState::Pending => return Err(Refusal::Busy),
-            }
-        }
-        let len = ticket.range().len();
-        if let Some((folio, place)) = self.engine.write_target(&ticket)
-            && let Some(into) = folio.part_mut(place)
-        {
-            fill(into);
-        }
-        let committed = self.engine.commit_write(ticket, len)?;
-        self.poll();
-        Ok(committed.get())
-    }
-
-    /// Fills the front of `into` from `at` on; answers how many bytes there
-    /// were: fewer than asked at the end of the file (C1).
-    pub fn read(
-        &mut self,
-        handle: HandleId,
-        at: FileOffset,
-        into: &mut [u8],
-    ) -> Result<usize, Refusal> {
-        let len = into.len() as u64;
-        let read = self.read_with(handle, at, len, |bytes, from| {
-            let from = usize::try_from(from).unwrap_or(usize::MAX);
-            if let Some(part) = into.get_mut(from..)
-                && let Some(part) = part.get_mut(..bytes.len())
-            {
-                part.copy_from_slice(bytes);
-            }
-        })?;
-        Ok(usize::try_from(read).unwrap_or(usize::MAX))
-    }
-
-    /// Shows up to `len` bytes from `at` on to `see`, piece by piece, with how
-    /// far into the read each lies; answers how many there were.
-    pub fn read_with(
-        &mut self,
-        handle: HandleId,
-        at: FileOffset,
-        len: u64,
-        mut see: impl FnMut(&[u8], u64),
-    ) -> Result<u64, Refusal> {
-        let mut done = 0;
-        while done < len {
-            let start = FileOffset::new(at.get().saturating_add(done));
-            let end = FileOffset::new(start.get().saturating_add(len - done));
-            let range = FileRange::clamped(start, end);
-            let Some(ticket) = self.retry(|engine| engine.prepare_read(handle, range))? else {
-                break;
-            };
-            loop {
-                match self.engine.read_state(&ticket) {
-                    TicketState::Ready => break,
-                    TicketState::Failed(class) => return Err(Refusal::Failed(class)),
-                    TicketState::Pending if self.advance() => {}
-                    TicketState::Pending => return Err(Refusal::Busy),
-                }
-            }
-            if let Some((folio, place)) = self.engine.read_source(&ticket)
-                && let Some(bytes) = folio.part(place)
-            {
-                see(bytes, done);
-            }
-            done += ticket.range().len().get();
-            self.engine.end_read(ticket);
-        }
-        Ok(done)
-    }
-
-    /// Gives the file another size.
-    pub fn resize(&mut self, handle: HandleId, size: FileOffset) -> Result<(), Refusal> {
-        self.retry(|engine| engine.resize(handle, size))
-    }
-
-    /// Makes a range read as zero and gives its space back.
-    pub fn punch(&mut self, handle: HandleId, range: FileRange) -> Result<(), Refusal> {
-        self.retry(|engine| engine.punch(handle, range))
-    }
-
-    /// Makes the file durable; an error is what failed since the handle's last
-    /// report (E2).
-    pub fn sync(&mut self, handle: HandleId) -> Result<(), Refusal> {
-        let sync = self.engine.sync(handle)?;
-        self.wait_for(sync)
-    }
-
-    /// Makes durable what is dirty in the folios that `range` meets.
-    pub fn sync_range(&mut self, handle: HandleId, range: FileRange) -> Result<(), Refusal> {
-        let sync = self.engine.sync_range(handle, range)?;
-        self.wait_for(sync)
     }
 
     /// Begins what the engine wants done, as far as the depth allows, and takes
@@ -271,47 +103,6 @@ where
     /// Carries out every effect there is, and waits until none is left.
     pub fn run(&mut self) {
         while self.advance() {}
-    }
-
-    fn wait_for(&mut self, sync: SyncId) -> Result<(), Refusal> {
-        loop {
-            if let Some(nth) = self.ended.iter().position(|(ended, _)| *ended == sync) {
-                let (_, result) = self.ended.swap_remove(nth);
-                return result.map_err(Refusal::Failed);
-            }
-            if !self.advance() {
-                // A ticket that its owner holds is in the way.
-                return Err(Refusal::Busy);
-            }
-        }
-    }
-
-    /// Tries until the engine is not busy, or nothing more can be done about it.
-    fn retry<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Engine<RingMemory, P>) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
-        loop {
-            match attempt(&mut self.engine) {
-                Err(Refusal::Busy) if self.advance() => {}
-                result => return result,
-            }
-        }
-    }
-
-    /// Brings something on, waiting for a transfer under way if nothing else is
-    /// to be done; false where nothing is left to do.
-    fn advance(&mut self) -> bool {
-        let begun = self.begin_effects();
-        if self.take_landed() || begun {
-            return true;
-        }
-        if self.flights.is_empty() {
-            return false;
-        }
-        self.flights.wait();
-        self.take_landed();
-        true
     }
 
     /// Begins effects while there is a place for them, and tells the kernel of
@@ -452,6 +243,54 @@ where
         {
             rest.fill(0);
         }
+    }
+}
+
+impl<P, H> Calls for UringDriver<P, H>
+where
+    P: Mapping,
+    H: Host<P>,
+    H::Device: RingFile,
+{
+    type Memory = RingMemory;
+    type Map = P;
+
+    fn engine(&self) -> &Engine<RingMemory, P> {
+        &self.engine
+    }
+
+    fn engine_mut(&mut self) -> &mut Engine<RingMemory, P> {
+        &mut self.engine
+    }
+
+    fn advance(&mut self) -> bool {
+        let begun = self.begin_effects();
+        if self.take_landed() || begun {
+            return true;
+        }
+        if self.flights.is_empty() {
+            return false;
+        }
+        self.flights.wait();
+        self.take_landed();
+        true
+    }
+
+    fn settle(&mut self) {
+        self.poll();
+    }
+
+    fn take_ended(&mut self, sync: SyncId) -> Option<Result<(), ErrorClass>> {
+        let nth = self.ended.iter().position(|(ended, _)| *ended == sync)?;
+        Some(self.ended.swap_remove(nth).1)
+    }
+
+    fn part(folio: &RingFolio, place: Range<usize>) -> Option<&[u8]> {
+        folio.part(place)
+    }
+
+    fn part_mut(folio: &mut RingFolio, place: Range<usize>) -> Option<&mut [u8]> {
+        folio.part_mut(place)
     }
 }
 
