@@ -4,18 +4,21 @@
 //! A model that only one of them knows is a fault.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::Usage;
+use crate::documented::Listed;
 use crate::report::{Report, announce};
 use crate::table::{self, Row};
 use crate::workspace::{Effort, Workspace};
 
-const DOCUMENT: &str = "docs/concurrency.md";
-/// The section whose table begins each line with the name of a model.
-const SECTION: &str = "## Models";
+/// Where each model is named.
+const LISTED: Listed = Listed {
+    document: "docs/concurrency.md",
+    section: "## Models",
+    kind: "model",
+};
 
 const MODELS_FLOOR: u64 = 14;
 
@@ -25,7 +28,7 @@ const FLAGS: &str = "--cfg loom";
 /// The step of `verify`: every model complete, every twin rejected.
 pub(crate) fn check(workspace: &Workspace, _: Effort) -> Report {
     let mut report = Report::default();
-    match documented(workspace) {
+    match LISTED.names(workspace) {
         Ok(names) => {
             lint(workspace, &mut report);
             let found = explore(workspace, &names, None, &mut report);
@@ -48,7 +51,7 @@ pub(crate) fn check(workspace: &Workspace, _: Effort) -> Report {
 
 /// `loom [--model NAME]`: the models, or one of them.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode, Usage> {
-    let known = documented(workspace).map_err(Usage)?;
+    let known = LISTED.names(workspace).map_err(Usage)?;
     let one = chosen(options, &known)?;
     let mut report = Report::default();
     if one.is_none() {
@@ -74,26 +77,6 @@ fn chosen<'a>(options: &'a [String], known: &BTreeSet<String>) -> Result<Option<
         }
         [first, ..] => Err(Usage(format!("`{first}` is not understood here"))),
     }
-}
-
-/// The names of the models in the document.
-fn documented(workspace: &Workspace) -> Result<BTreeSet<String>, String> {
-    let text = fs::read_to_string(workspace.root().join(DOCUMENT))
-        .map_err(|error| format!("{DOCUMENT}: {error}"))?;
-    let names = names_in(&text);
-    if names.is_empty() {
-        return Err(format!("{DOCUMENT}: no models under `{SECTION}`"));
-    }
-    Ok(names)
-}
-
-fn names_in(text: &str) -> BTreeSet<String> {
-    let section = text.lines().skip_while(|line| *line != SECTION).skip(1);
-    section
-        .take_while(|line| !line.starts_with("## "))
-        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
-        .map(|(name, _)| name.to_owned())
-        .collect()
 }
 
 /// `cargo WORDS` over the core as the models see it.
@@ -122,18 +105,14 @@ fn explore(
     command.arg("--").args(one);
     let found = run_and_read(&mut command, report);
 
-    let expected = known
-        .iter()
-        .filter(|name| one.is_none_or(|one| one == *name));
-    for name in expected {
-        if !found.iter().any(|model| model.name == *name) {
-            report.fault(format!("model {name} is in {DOCUMENT} and did not run"));
+    if let Some(one) = one {
+        if !found.iter().any(|model| model.name == one) {
+            report.fault(format!("model {one} did not run"));
         }
+    } else {
+        LISTED.compare(known, found.iter().map(|model| &*model.name), report);
     }
     for model in &found {
-        if !known.contains(&model.name) {
-            report.fault(format!("model {} is not in {DOCUMENT}", model.name));
-        }
         for fault in model.faults() {
             let again = format!("cargo xtask loom --model {}", model.name);
             report.fault(format!(
@@ -281,13 +260,6 @@ mod tests {
             None
         );
         assert_eq!(Model::parse(&format!("{GOOD}\tmore")), None);
-    }
-
-    #[test]
-    fn names_are_read_from_their_section_only() {
-        let text = "| `lock` | x |\n## Models\n\n| model |\n|---|\n| `b` | x |\n| `a` | `c` |\n## Next\n| `d` |\n";
-        let names: Vec<String> = names_in(text).into_iter().collect();
-        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod bench;
 mod coverage;
+mod documented;
 mod elf;
 mod fuzz;
 mod lint;

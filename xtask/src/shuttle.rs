@@ -3,18 +3,20 @@
 //! The test binary plays them and knows their names; `docs/concurrency.md` says what each is for.
 //! A scene that only one of them knows is a fault.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::Usage;
+use crate::documented::Listed;
 use crate::report::{Report, announce};
 use crate::verify::{self, Step};
 use crate::workspace::{Effort, Workspace};
 
-const DOCUMENT: &str = "docs/concurrency.md";
-/// The section whose table begins each line with the name of a scene.
-const SECTION: &str = "## Scenes";
+/// Where each scene is named.
+const LISTED: Listed = Listed {
+    document: "docs/concurrency.md",
+    section: "## Scenes",
+    kind: "scene",
+};
 
 const SCHEDULES_FLOOR: u64 = 10_000;
 
@@ -47,7 +49,10 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode,
     let mut report = Report::default();
     let found = play(workspace, &words, &mut report);
     if found.scenes.is_empty() {
-        return Err(Usage(format!("no such scene; {DOCUMENT} names them")));
+        return Err(Usage(format!(
+            "no such scene; {} names them",
+            LISTED.document
+        )));
     }
     Ok(ExitCode::from(u8::from(!report.passed())))
 }
@@ -131,29 +136,12 @@ fn play(workspace: &Workspace, words: &[String], report: &mut Report) -> Found {
     found
 }
 
-/// Both sides know the same scenes.
+/// The scenes that the document names are those that were played.
 fn compare(workspace: &Workspace, scenes: &[Scene], report: &mut Report) {
-    let text = match fs::read_to_string(workspace.root().join(DOCUMENT)) {
-        Ok(text) => text,
-        Err(error) => return report.fault(format!("{DOCUMENT}: {error}")),
-    };
-    let known = names_in(&text);
-    let played: BTreeSet<String> = scenes.iter().map(|scene| scene.name.clone()).collect();
-    for name in known.difference(&played) {
-        report.fault(format!("scene {name} is in {DOCUMENT} and was not played"));
+    match LISTED.names(workspace) {
+        Ok(known) => LISTED.compare(&known, scenes.iter().map(|scene| &*scene.name), report),
+        Err(reason) => report.fault(reason),
     }
-    for name in played.difference(&known) {
-        report.fault(format!("scene {name} is not in {DOCUMENT}"));
-    }
-}
-
-fn names_in(text: &str) -> BTreeSet<String> {
-    let section = text.lines().skip_while(|line| *line != SECTION).skip(1);
-    section
-        .take_while(|line| !line.starts_with("## "))
-        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
-        .map(|(name, _)| name.to_owned())
-        .collect()
 }
 
 /// What the test binary printed.
@@ -243,11 +231,5 @@ mod tests {
         assert!(choose(&["--seed", "x"]).is_err_and(|reason| reason.contains("a number")));
         assert!(choose(&["--scene"]).is_err());
         assert!(choose(&["--fast", "1"]).is_err_and(|reason| reason.contains("`--fast`")));
-    }
-
-    #[test]
-    fn names_are_read_from_their_section_only() {
-        let text = "| `lock` | x |\n## Scenes\n\n| scene |\n|---|\n| `b` | x |\n## Next\n| `d` |\n";
-        assert_eq!(names_in(text), BTreeSet::from(["b".to_owned()]));
     }
 }
