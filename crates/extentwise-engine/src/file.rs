@@ -24,9 +24,12 @@ pub(crate) struct File {
     pub(crate) recorded: FileOffset,
     /// The size on record as the map was told.
     pub(crate) told: FileOffset,
-    /// What `recorded` would be without the barrier.
+    /// What `recorded` would be without barriers.
     recorded_behind: FileOffset,
-    barrier: Option<Barrier>,
+    /// Until these blocks are written, the recorded size does not rise above what
+    /// stands beside each: on the device they hold bytes from behind an old end of
+    /// the file (V15).
+    barriers: BTreeMap<FileOffset, FileOffset>,
     pub(crate) table: OrderedTable<TreeStore>,
     pub(crate) in_flight: BTreeSet<OrderedId>,
     /// The youngest ordered extent there was.
@@ -59,14 +62,6 @@ pub(crate) struct File {
     pub(crate) handles: u32,
     pub(crate) writing: Stream,
     pub(crate) reading: Stream,
-}
-
-/// Until this block is written, the recorded size stays: on the device it holds
-/// bytes from behind an old end of the file (V15).
-#[derive(Clone, Copy, Debug)]
-struct Barrier {
-    block: FileOffset,
-    size: FileOffset,
 }
 
 /// How sequential a file is used.
@@ -111,7 +106,7 @@ impl File {
             recorded: size,
             told: size,
             recorded_behind: size,
-            barrier: None,
+            barriers: BTreeMap::new(),
             table: OrderedTable::new(config.block_size),
             in_flight: BTreeSet::new(),
             last_ordered: None,
@@ -143,10 +138,11 @@ impl File {
         self.stalled = Some(class);
     }
 
-    /// Raises the recorded size to `size`, as far as the barrier lets it.
+    /// Raises the recorded size to `size`, as far as the barriers let it.
     pub(crate) fn raise_recorded(&mut self, size: FileOffset) {
         self.recorded_behind = self.recorded_behind.max(size);
-        let limit = self.barrier.map_or(FileOffset::MAX, |barrier| barrier.size);
+        let limit = self.barriers.values().min();
+        let limit = limit.copied().unwrap_or(FileOffset::MAX);
         let size = self.recorded_behind.min(limit).min(self.i_size);
         self.recorded = self.recorded.max(size);
     }
@@ -157,8 +153,8 @@ impl File {
         let size = size.min(self.i_size);
         self.recorded_behind = self.recorded_behind.max(size);
         self.recorded = self.recorded.max(size);
-        if let Some(barrier) = &mut self.barrier {
-            barrier.size = barrier.size.max(size);
+        for limit in self.barriers.values_mut() {
+            *limit = size.max(*limit);
         }
     }
 
@@ -166,18 +162,15 @@ impl File {
     /// until that block is written: a sync that began before has promised what
     /// lies in front of it.
     pub(crate) fn raise_barrier(&mut self, block: FileOffset) {
-        self.barrier.get_or_insert(Barrier {
-            block,
-            size: self.recorded.max(block),
-        });
+        let limit = self.recorded.max(block);
+        self.barriers.entry(block).or_insert(limit);
     }
 
     /// The bytes of `range` are written, or gone.
-    pub(crate) fn lower_barrier(&mut self, range: FileRange) {
-        if let Some(barrier) = self.barrier
-            && range.contains(barrier.block)
-        {
-            self.barrier = None;
+    pub(crate) fn lower_barriers(&mut self, range: FileRange) {
+        let before = self.barriers.len();
+        self.barriers.retain(|block, _| !range.contains(*block));
+        if self.barriers.len() < before {
             self.raise_recorded(self.recorded_behind);
         }
     }
@@ -188,9 +181,8 @@ impl File {
         self.recorded = self.recorded.min(size);
         self.recorded_behind = self.recorded_behind.min(size);
         // A file that ends before what is on record has nothing to hold back.
-        self.barrier = self
-            .barrier
-            .filter(|barrier| barrier.block < size && barrier.size < size);
+        self.barriers
+            .retain(|block, limit| *block < size && *limit < size);
     }
 
     /// Whether an ordered extent as old as `last`, or older, is under way.

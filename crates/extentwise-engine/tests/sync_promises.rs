@@ -145,6 +145,39 @@ fn a_hole_below_what_is_being_written_is_durable_when_a_sync_of_it_ends() {
     ));
 }
 
+/// Each block that a growth left behind with old bytes holds the size back, not
+/// the first alone.
+#[test]
+fn a_size_waits_for_every_old_last_block_and_not_for_the_first_alone() {
+    let mut stage = Stage::new(config_of_folios(BLOCK));
+    let write_back = |stage: &mut Stage| {
+        stage.engine.write_back_all();
+        stage.run();
+    };
+    stage.write(0, &pattern(2 * BLOCK, 1));
+    assert_eq!(stage.sync(), Ok(()));
+    stage.engine.resize(stage.handle, at(100)).unwrap();
+    stage.write(3 * BLOCK, &pattern(BLOCK, 2));
+    let first = stage.prepare(0, 1).unwrap();
+    write_back(&mut stage);
+    assert_eq!(stage.recorded(), 100);
+    let cut = 3 * BLOCK + 100;
+    stage.engine.resize(stage.handle, at(cut)).unwrap();
+    stage.write(5 * BLOCK, &pattern(BLOCK, 3));
+    let second = stage.prepare(3 * BLOCK, 1).unwrap();
+    write_back(&mut stage);
+    drop(first);
+    write_back(&mut stage);
+    assert_eq!(
+        stage.recorded(),
+        3 * BLOCK,
+        "the device holds what was cut off"
+    );
+    drop(second);
+    write_back(&mut stage);
+    assert_eq!(stage.recorded(), 6 * BLOCK);
+}
+
 /// The file grew again, and data behind its new old end is on the device before
 /// the map is made durable: no shorter length hides what was cut off.
 #[test]

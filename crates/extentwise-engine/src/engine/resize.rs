@@ -130,7 +130,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         }
         if let Some(file) = self.files.get_mut(key) {
             file.holes = file.holes.saturating_add(1);
-            file.lower_barrier(range);
+            file.lower_barriers(range);
         }
         self.wake();
     }

@@ -230,7 +230,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     fn tell_lost(&mut self, file: Key, range: FileRange, why: Loss) {
         if let Some(file) = self.files.get_mut(file) {
             // Nobody will write it: the size need not wait for it.
-            file.lower_barrier(range);
+            file.lower_barriers(range);
             self.effects.push_back(Effect::Lost {
                 file: file.id,
                 range,
@@ -463,7 +463,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         };
         file.stalled = None;
         let size = extent.recorded_size(FileOffset::ZERO, file.i_size);
-        file.lower_barrier(extent.range());
+        file.lower_barriers(extent.range());
         file.raise_recorded(size);
         if let Err(class) = self.tell_size(key) {
             self.note_failure(key, class);
