@@ -32,7 +32,7 @@ pub(crate) struct Passes<W> {
     sink: Sink,
 }
 
-impl Passes<[u64; BLOCKS / 64]> {
+impl Passes<[u64; 3 * BLOCKS / 64]> {
     /// A folio of 2 MiB of which these blocks are dirty; extents are so many
     /// blocks long.
     pub(crate) fn new(dirty: Shape, extent_blocks: usize) -> Self {
@@ -44,8 +44,8 @@ impl Passes<[u64; BLOCKS / 64]> {
 impl Passes<Vec<u64>> {
     /// A folio of any size up to 16 MiB.
     pub(crate) fn sized(blocks: usize, dirty: Shape) -> Self {
-        let words = || vec![0; words_for(blocks)];
-        let folio = FolioState::new(geometry(blocks), [words(), words(), words()]);
+        let words = vec![0; 3 * words_for(blocks)];
+        let folio = FolioState::new(geometry(blocks), words);
         Self::of(folio.expect("the words fit"), dirty, BLOCKS_MAX)
     }
 }
@@ -90,7 +90,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]> + Clone> Passes<W> {
     #[inline(never)]
     fn pass(&mut self, folio: &mut FolioState<W>, stride: Stride) {
         let range = folio.geometry().range();
-        let submit = self.dirty.dirty().borrowed();
+        let submit = self.dirty.dirty();
         let pass = WritebackPass::begin(folio, submit, range, FileOffset::MAX, stride)
             .expect("the submit bitmap is the dirty one");
         let report = run(pass, folio, &mut self.table, &mut self.bios, &mut self.sink);

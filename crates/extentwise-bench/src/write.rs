@@ -23,11 +23,9 @@ pub(crate) struct Overwrite {
 impl Overwrite {
     pub(crate) fn new(blocks: usize) -> Self {
         let geometry = geometry(blocks);
-        let words = || vec![0; words_for(blocks)];
-        let mut folio =
-            FolioState::new(geometry, [words(), words(), words()]).expect("the words fit");
-        let mut maps = MappingState::unmapped(geometry, [words(), words(), words(), words()])
-            .expect("the words fit");
+        let words = |bitmaps: usize| vec![0; bitmaps * words_for(blocks)];
+        let mut folio = FolioState::new(geometry, words(3)).expect("the words fit");
+        let mut maps = MappingState::unmapped(geometry, words(4)).expect("the words fit");
         folio.mark_folio_uptodate();
         maps.replace(geometry.all(), MappingFlags::MAPPED);
         let last = geometry.size().get() - BLOCK;

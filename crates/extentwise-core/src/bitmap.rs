@@ -4,8 +4,12 @@
 //! (`[u64; 8]` for 512 blocks), a borrowed slice (`&mut [u64]`, any size) or a
 //! `Vec<u64>`. Bit `i` of word `w` is block `64 * w + i`.
 
+mod several;
+
 use crate::geometry::{BlockIndex, BlockRange};
 use core::fmt;
+
+pub use several::BlockBitmaps;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -116,6 +120,27 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
             words: self.words.as_ref(),
             blocks: self.blocks,
         }
+    }
+
+    /// The same bits in other words, which must be as many as the blocks need.
+    pub fn copied_to<V>(&self, mut words: V) -> Result<BlockBitmap<V>, BitmapError>
+    where
+        V: AsRef<[u64]> + AsMut<[u64]>,
+    {
+        let needed = words_for(self.blocks);
+        let copied = self.words().get(..needed).unwrap_or_default();
+        let Some((front, rest)) = words.as_mut().split_at_mut_checked(needed) else {
+            return Err(BitmapError::TooFewWords {
+                words: words.as_ref().len(),
+                blocks: self.blocks,
+            });
+        };
+        front.copy_from_slice(copied);
+        rest.fill(0);
+        Ok(BlockBitmap {
+            words,
+            blocks: self.blocks,
+        })
     }
 
     /// Whether `block` is set; blocks behind the end are not.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use extentwise_core::bitmap::{BitmapError, BlockBitmap, words_for};
+use extentwise_core::bitmap::{BitmapError, BlockBitmap, BlockBitmaps, words_for};
 use extentwise_core::errseq::ErrorClass;
 use extentwise_core::folio::FolioState;
 use extentwise_core::geometry::{BlockRange, FileRange, FolioGeometry};
@@ -11,23 +11,24 @@ use extentwise_core::write::MappingState;
 
 use crate::slab::Key;
 
-/// The words of a bitmap: in place for up to 64 blocks, else on the heap.
+/// The words of `N` bitmaps: in place for up to 64 blocks, else together on the
+/// heap.
 #[derive(Clone, Debug)]
-pub(crate) enum Words {
-    One([u64; 1]),
+pub(crate) enum Words<const N: usize> {
+    One([u64; N]),
     Many(Box<[u64]>),
 }
 
-impl Words {
+impl<const N: usize> Words<N> {
     fn cleared(blocks: usize) -> Self {
         match words_for(blocks) {
-            0 | 1 => Self::One([0]),
-            words => Self::Many(vec![0; words].into()),
+            0 | 1 => Self::One([0; N]),
+            words => Self::Many(vec![0; N * words].into()),
         }
     }
 }
 
-impl AsRef<[u64]> for Words {
+impl<const N: usize> AsRef<[u64]> for Words<N> {
     #[inline]
     fn as_ref(&self) -> &[u64] {
         match self {
@@ -37,7 +38,7 @@ impl AsRef<[u64]> for Words {
     }
 }
 
-impl AsMut<[u64]> for Words {
+impl<const N: usize> AsMut<[u64]> for Words<N> {
     #[inline]
     fn as_mut(&mut self) -> &mut [u64] {
         match self {
@@ -46,6 +47,9 @@ impl AsMut<[u64]> for Words {
         }
     }
 }
+
+const RESERVED: usize = 4;
+const FAILED: usize = 5;
 
 /// Who may change the bytes of a folio: nobody, one writer, or the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +69,9 @@ pub(crate) enum Owner {
 #[derive(Clone, Debug)]
 pub(crate) struct Folio<B> {
     pub(crate) file: Key,
-    pub(crate) state: FolioState<Words>,
-    pub(crate) maps: MappingState<Words>,
-    /// Blocks for which the mapping has promised space.
-    pub(crate) reserved: BlockBitmap<Words>,
-    /// Dirty blocks that could not be written the last time.
-    pub(crate) failed: BlockBitmap<Words>,
+    pub(crate) state: FolioState<Words<3>>,
+    /// The four bitmaps of the mappings, and two more.
+    more: BlockBitmaps<Words<6>, 6>,
     pub(crate) bytes: B,
     pub(crate) owner: Owner,
     /// Reads that look at the bytes.
@@ -86,13 +87,11 @@ pub(crate) struct Folio<B> {
 impl<B> Folio<B> {
     /// A folio of which nothing is known.
     pub(crate) fn new(file: Key, geometry: FolioGeometry, bytes: B) -> Result<Self, BitmapError> {
-        let words = || Words::cleared(geometry.blocks());
+        let blocks = geometry.blocks();
         Ok(Self {
             file,
-            state: FolioState::new(geometry, [words(), words(), words()])?,
-            maps: MappingState::unmapped(geometry, [words(), words(), words(), words()])?,
-            reserved: BlockBitmap::cleared(words(), geometry.blocks())?,
-            failed: BlockBitmap::cleared(words(), geometry.blocks())?,
+            state: FolioState::new(geometry, Words::cleared(blocks))?,
+            more: BlockBitmaps::cleared(Words::cleared(blocks), blocks)?,
             bytes,
             owner: Owner::None,
             readers: 0,
@@ -102,6 +101,31 @@ impl<B> Folio<B> {
         })
     }
 
+    /// Its state, and what is known of its blocks' mappings.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut FolioState<Words<3>>, MappingState<&mut [u64]>) {
+        (&mut self.state, MappingState::over(self.more.first_mut()))
+    }
+
+    /// Blocks for which the mapping has promised space.
+    pub(crate) fn reserved(&self) -> BlockBitmap<&[u64]> {
+        self.more.get::<RESERVED>()
+    }
+
+    pub(crate) fn reserved_mut(&mut self) -> BlockBitmap<&mut [u64]> {
+        self.more.get_mut::<RESERVED>()
+    }
+
+    /// Dirty blocks that could not be written the last time.
+    pub(crate) fn failed(&self) -> BlockBitmap<&[u64]> {
+        self.more.get::<FAILED>()
+    }
+
+    pub(crate) fn failed_mut(&mut self) -> BlockBitmap<&mut [u64]> {
+        self.more.get_mut::<FAILED>()
+    }
+
+    #[inline]
     pub(crate) fn geometry(&self) -> FolioGeometry {
         self.state.geometry()
     }
@@ -116,19 +140,21 @@ impl<B> Folio<B> {
 
     /// The dirty blocks that are not in writeback: what a pass may submit. A
     /// block dirtied in writeback waits until that has ended (C3).
-    pub(crate) fn submittable(&self) -> BlockBitmap<Words> {
-        let mut submit = self.state.dirty().clone();
-        let all = self.geometry().all();
-        for run in self.state.writeback().runs(all) {
+    pub(crate) fn submittable(&self) -> Result<BlockBitmap<Words<1>>, BitmapError> {
+        let geometry = self.geometry();
+        let words = Words::cleared(geometry.blocks());
+        let mut submit = self.state.dirty().copied_to(words)?;
+        for run in self.state.writeback().runs(geometry.all()) {
             submit.clear(run);
         }
-        submit
+        Ok(submit)
     }
 
     /// Whether a dirty block is in writeback.
     pub(crate) fn is_dirty_in_writeback(&self) -> bool {
-        let both = self.state.dirty().words().iter();
-        both.zip(self.state.writeback().words())
+        let (dirty, writeback) = (self.state.dirty(), self.state.writeback());
+        let both = dirty.words().iter();
+        both.zip(writeback.words())
             .any(|(dirty, writeback)| dirty & writeback != 0)
     }
 

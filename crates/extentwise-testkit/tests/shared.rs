@@ -9,7 +9,7 @@ use extentwise_core::geometry::{
 fn w11_a_shared_folio_ends_its_writeback_once_and_behind_the_pass() {
     let geometry = FolioGeometry::new(FileOffset::ZERO, LenBytes::new(4096), BlockSize::MIN);
     let geometry = geometry.unwrap();
-    let folio = SharedFolio::new(FolioState::<[u64; 1]>::empty(geometry).unwrap());
+    let folio = SharedFolio::new(FolioState::<[u64; 3]>::empty(geometry).unwrap());
     let run = BlockRange::new(BlockIndex::new(2), BlockIndex::new(4)).unwrap();
     folio.mark_dirty(run);
     folio.tag_for_sync();

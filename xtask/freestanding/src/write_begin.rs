@@ -32,8 +32,8 @@ struct Unreadable;
 
 /// A folio at position 0 of its file, with its bytes.
 struct Cached {
-    folio: FolioState<[u64; 1]>,
-    maps: MappingState<[u64; 1]>,
+    folio: FolioState<[u64; 3]>,
+    maps: MappingState<[u64; 4]>,
     bytes: [u8; FOLIO],
 }
 

@@ -34,7 +34,7 @@ const EXTENTS: [(u64, u64, u64); 3] = [
 ];
 
 type Segments = heapless::Vec<Segment, 4>;
-type Folio = FolioState<[u64; 1]>;
+type Folio = FolioState<[u64; 3]>;
 type Table = OrderedTable<FixedStore<3>>;
 
 /// A device that remembers what it was asked for.
@@ -149,7 +149,7 @@ fn pass(
     bios: &mut BioAssembler<Segments>,
     device: &mut Device,
 ) -> Result<PassReport<Refused>, Fault> {
-    let submit = *folio.dirty();
+    let submit = folio.dirty().copied_to([0; 1]).map_err(|_| Fault::Setup)?;
     let range = folio.geometry().range();
     // Hidden from the optimiser, or it might decide the scenario at compile time.
     let i_size = FileOffset::new(black_box(I_SIZE));

@@ -1,7 +1,11 @@
 //! The state of one folio's blocks.
 
-use crate::bitmap::{BitmapError, BlockBitmap};
-use crate::geometry::{BlockIndex, BlockRange, FileRange, FolioGeometry};
+use crate::bitmap::{BitmapError, BlockBitmap, BlockBitmaps};
+use crate::geometry::{BlockIndex, BlockRange, BlockSize, FileOffset, FileRange, FolioGeometry};
+
+const DIRTY: usize = 0;
+const WRITEBACK: usize = 1;
+const UPTODATE: usize = 2;
 
 /// Whether a call was the one that ended the folio's writeback.
 #[must_use = "the folio's writeback ends once, and whoever waits for it must be told then"]
@@ -21,7 +25,8 @@ pub struct InWriteback(
     pub BlockRange,
 );
 
-/// Per-block state of one folio, over bitmaps with words of type `W`.
+/// Per-block state of one folio: three bitmaps, over words of type `W` that they
+/// share.
 ///
 /// The folio-level answers ([`is_dirty`](Self::is_dirty),
 /// [`is_in_writeback`](Self::is_in_writeback)) are always derived from the bits,
@@ -32,10 +37,10 @@ pub struct InWriteback(
 /// and never while a pass holds the folio (W11).
 #[derive(Clone, Debug)]
 pub struct FolioState<W> {
-    geometry: FolioGeometry,
-    uptodate: BlockBitmap<W>,
-    dirty: BlockBitmap<W>,
-    writeback: BlockBitmap<W>,
+    bits: BlockBitmaps<W, 3>,
+    // The geometry, less what the bitmaps know of it: there are many folios.
+    pos: FileOffset,
+    block_size: BlockSize,
     folio_uptodate: bool,
     sync_tag: bool,
     writeback_open: bool,
@@ -43,22 +48,21 @@ pub struct FolioState<W> {
 }
 
 impl<const N: usize> FolioState<[u64; N]> {
-    /// A folio with nothing uptodate, dirty or in writeback, in words of its own.
+    /// A folio with nothing uptodate, dirty or in writeback, in `N` words of its
+    /// own: three for each 64 blocks.
     pub fn empty(geometry: FolioGeometry) -> Result<Self, BitmapError> {
-        Self::new(geometry, [[0; N]; 3])
+        Self::new(geometry, [0; N])
     }
 }
 
 impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// A folio with nothing uptodate, dirty or in writeback, over three
     /// bitmaps' worth of words, which are cleared.
-    pub fn new(geometry: FolioGeometry, words: [W; 3]) -> Result<Self, BitmapError> {
-        let [uptodate, dirty, writeback] = words;
+    pub fn new(geometry: FolioGeometry, words: W) -> Result<Self, BitmapError> {
         Ok(Self {
-            geometry,
-            uptodate: BlockBitmap::cleared(uptodate, geometry.blocks())?,
-            dirty: BlockBitmap::cleared(dirty, geometry.blocks())?,
-            writeback: BlockBitmap::cleared(writeback, geometry.blocks())?,
+            bits: BlockBitmaps::cleared(words, geometry.blocks())?,
+            pos: geometry.pos(),
+            block_size: geometry.block_size(),
             folio_uptodate: false,
             sync_tag: false,
             writeback_open: false,
@@ -67,50 +71,53 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     }
 
     /// Where the folio lies.
+    #[inline]
     pub const fn geometry(&self) -> FolioGeometry {
-        self.geometry
+        FolioGeometry::from_parts(self.pos, self.bits.blocks(), self.block_size)
     }
 
     /// The dirty blocks.
-    pub const fn dirty(&self) -> &BlockBitmap<W> {
-        &self.dirty
+    #[inline]
+    pub fn dirty(&self) -> BlockBitmap<&[u64]> {
+        self.bits.get::<DIRTY>()
     }
 
     /// The blocks in writeback.
-    pub const fn writeback(&self) -> &BlockBitmap<W> {
-        &self.writeback
+    #[inline]
+    pub fn writeback(&self) -> BlockBitmap<&[u64]> {
+        self.bits.get::<WRITEBACK>()
     }
 
     /// Whether any block is dirty. Costs a step a word.
     pub fn is_dirty(&self) -> bool {
-        self.dirty.any()
+        self.dirty().any()
     }
 
     /// Whether any block is in writeback. Costs a step a word.
     pub fn is_in_writeback(&self) -> bool {
-        self.writeback.any()
+        self.writeback().any()
     }
 
     /// Makes the blocks of `run` dirty. A block in writeback may be made dirty
     /// again; it then stays dirty when that writeback ends (C3).
     pub fn mark_dirty(&mut self, run: BlockRange) {
-        self.dirty.set(run);
+        self.bits.get_mut::<DIRTY>().set(run);
     }
 
     /// Makes every block that `range` meets dirty: rounded outwards (W13).
     pub fn mark_dirty_bytes(&mut self, range: FileRange) {
-        self.dirty.set(self.geometry.blocks_meeting(range));
+        self.mark_dirty(self.geometry().blocks_meeting(range));
     }
 
     /// Makes the blocks that lie wholly in `range` clean: rounded inwards (W13).
     pub fn clear_dirty_bytes(&mut self, range: FileRange) {
-        self.clear_dirty(self.geometry.blocks_inside(range));
+        self.clear_dirty(self.geometry().blocks_inside(range));
     }
 
     /// Makes the blocks of `run` clean; the sync tag goes with the last of them.
     pub fn clear_dirty(&mut self, run: BlockRange) {
-        self.dirty.clear(run);
-        if self.sync_tag && !self.dirty.any() {
+        self.bits.get_mut::<DIRTY>().clear(run);
+        if self.sync_tag && !self.dirty().any() {
             self.sync_tag = false;
         }
     }
@@ -118,7 +125,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// Marks the folio as one that the sync going on must write (W12). A clean
     /// folio takes no mark.
     pub fn tag_for_sync(&mut self) {
-        self.sync_tag = self.dirty.any();
+        self.sync_tag = self.dirty().any();
     }
 
     /// Whether a sync must write this folio. The mark goes only when no block
@@ -132,21 +139,21 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// The pass clears dirty *before* it calls this (W6): a writer who comes in
     /// between finds the block clean, makes it dirty again, and loses nothing.
     pub fn start_writeback(&mut self, run: BlockRange) {
-        self.writeback.set(run);
-        self.writeback_open |= !run.is_empty() && run.start().get() < self.geometry.blocks();
+        self.bits.get_mut::<WRITEBACK>().set(run);
+        self.writeback_open |= !run.is_empty() && run.start().get() < self.geometry().blocks();
     }
 
     /// Ends the writeback of the blocks of `run`. Blocks that are not in
     /// writeback are left alone.
     pub fn end_writeback(&mut self, run: BlockRange) -> WritebackEnd {
-        self.writeback.clear(run);
+        self.bits.get_mut::<WRITEBACK>().clear(run);
         self.settle()
     }
 
     /// Ends the writeback of the blocks that lie wholly in `range`, as for a
     /// segment of a completed bio.
     pub fn end_writeback_bytes(&mut self, range: FileRange) -> WritebackEnd {
-        self.end_writeback(self.geometry.blocks_inside(range))
+        self.end_writeback(self.geometry().blocks_inside(range))
     }
 
     /// Holds the folio in writeback while a pass queues its pieces, so that a
@@ -163,8 +170,13 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
         self.settle()
     }
 
+    #[inline]
+    fn uptodate(&self) -> BlockBitmap<&[u64]> {
+        self.bits.get::<UPTODATE>()
+    }
+
     fn settle(&mut self) -> WritebackEnd {
-        if !self.writeback_open || self.passes > 0 || self.writeback.any() {
+        if !self.writeback_open || self.passes > 0 || self.writeback().any() {
             return WritebackEnd::NotNow;
         }
         self.writeback_open = false;
@@ -175,9 +187,9 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// the block (V2).
     pub fn is_block_uptodate(&self, block: BlockIndex) -> bool {
         if self.folio_uptodate {
-            block.get() < self.geometry.blocks()
+            block.get() < self.geometry().blocks()
         } else {
-            self.uptodate.test(block)
+            self.uptodate().test(block)
         }
     }
 
@@ -188,7 +200,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
 
     /// Whether every block of `run` is uptodate.
     pub fn is_run_uptodate(&self, run: BlockRange) -> bool {
-        self.folio_uptodate || self.uptodate.all_in(run)
+        self.folio_uptodate || self.uptodate().all_in(run)
     }
 
     /// The first run of blocks in `range` that are not uptodate.
@@ -196,12 +208,12 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
         if self.folio_uptodate {
             return None;
         }
-        self.uptodate.next_gap(range)
+        self.uptodate().next_gap(range)
     }
 
     /// Marks blocks uptodate, whose bytes are really there (V10).
     pub fn mark_uptodate(&mut self, run: BlockRange) {
-        self.uptodate.set(run);
+        self.bits.get_mut::<UPTODATE>().set(run);
     }
 
     /// Declares the whole folio uptodate, as after reading all of it.
@@ -212,7 +224,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// Declares the folio uptodate if all its blocks are (V9). Costs a step a
     /// word unless it is uptodate already.
     pub fn promote_uptodate(&mut self) -> bool {
-        self.folio_uptodate = self.folio_uptodate || self.uptodate.all_in(self.geometry.all());
+        self.folio_uptodate = self.folio_uptodate || self.uptodate().all_in(self.geometry().all());
         self.folio_uptodate
     }
 
@@ -222,15 +234,15 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// its state (W13). Answers the blocks forgotten; refuses, changing nothing,
     /// while one of them is in writeback (C12).
     pub fn invalidate(&mut self, range: FileRange) -> Result<BlockRange, InWriteback> {
-        let run = self.geometry.blocks_inside(range);
-        if let Some(busy) = self.writeback.next_run(run) {
+        let run = self.geometry().blocks_inside(range);
+        if let Some(busy) = self.writeback().next_run(run) {
             return Err(InWriteback(busy));
         }
         if self.folio_uptodate && !run.is_empty() {
-            self.uptodate.set(self.geometry.all());
+            self.mark_uptodate(self.geometry().all());
             self.folio_uptodate = false;
         }
-        self.uptodate.clear(run);
+        self.bits.get_mut::<UPTODATE>().clear(run);
         self.clear_dirty(run);
         Ok(run)
     }
@@ -241,7 +253,7 @@ mod tests {
     use super::*;
     use crate::geometry::{BlockSize, FileOffset, LenBytes};
 
-    fn folio() -> FolioState<[u64; 1]> {
+    fn folio() -> FolioState<[u64; 3]> {
         let block = BlockSize::new(4096).unwrap();
         let geometry = FolioGeometry::new(FileOffset::ZERO, LenBytes::new(65536), block).unwrap();
         FolioState::empty(geometry).unwrap()

@@ -5,7 +5,7 @@ use super::GeometryError;
 /// A block size: a power of two from 512 bytes to 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSize {
-    shift: u32,
+    shift: u8,
 }
 
 impl BlockSize {
@@ -16,15 +16,15 @@ impl BlockSize {
 
     /// A block size of `bytes`; an error names a size that is not allowed.
     pub const fn new(bytes: u64) -> Result<Self, GeometryError> {
-        if !bytes.is_power_of_two()
-            || bytes.trailing_zeros() < Self::MIN.shift
-            || bytes.trailing_zeros() > Self::MAX.shift
-        {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a u64 has at most 64 zeros at its end"
+        )]
+        let shift = bytes.trailing_zeros() as u8;
+        if !bytes.is_power_of_two() || shift < Self::MIN.shift || shift > Self::MAX.shift {
             return Err(GeometryError::BlockSize(bytes));
         }
-        Ok(Self {
-            shift: bytes.trailing_zeros(),
-        })
+        Ok(Self { shift })
     }
 
     /// Bytes in a block.
@@ -36,7 +36,7 @@ impl BlockSize {
     /// Base-two logarithm of the block size.
     #[must_use]
     pub const fn shift(self) -> u32 {
-        self.shift
+        self.shift as u32
     }
 
     /// `bytes` rounded down to a multiple of the block size.

@@ -41,6 +41,15 @@ impl FolioGeometry {
         })
     }
 
+    /// The folio of another geometry, put together again from its parts.
+    pub(crate) const fn from_parts(pos: FileOffset, blocks: usize, block_size: BlockSize) -> Self {
+        Self {
+            pos,
+            blocks,
+            block_size,
+        }
+    }
+
     /// First byte of the folio in its file.
     #[must_use]
     pub const fn pos(self) -> FileOffset {

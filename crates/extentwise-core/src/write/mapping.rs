@@ -1,6 +1,6 @@
 //! What is known of where a block's data is: mapped, new, delayed, unwritten.
 
-use crate::bitmap::{BitmapError, BlockBitmap};
+use crate::bitmap::{BitmapError, BlockBitmaps};
 use crate::geometry::{BlockIndex, BlockRange, FileRange, FolioGeometry};
 use bitflags::bitflags;
 
@@ -9,13 +9,13 @@ bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct MappingFlags: u8 {
         /// The file system has said where the block is.
-        const MAPPED = 1 << 0;
+        const MAPPED = 1 << MAPPED;
         /// It was allocated by a write that has not been committed.
-        const NEW = 1 << 1;
+        const NEW = 1 << NEW;
         /// Space is reserved; where it lies is decided at writeback.
-        const DELAY = 1 << 2;
+        const DELAY = 1 << DELAY;
         /// It is allocated, and the device holds no data for it yet.
-        const UNWRITTEN = 1 << 3;
+        const UNWRITTEN = 1 << UNWRITTEN;
     }
 }
 
@@ -58,45 +58,51 @@ pub struct Mapping {
     pub range: FileRange,
 }
 
-/// The mapping flags of each block of a folio, over bitmaps with words of type
-/// `W`.
+/// The mapping flags of each block of a folio: four bitmaps, over words of type
+/// `W` that they share.
 #[derive(Clone, Debug)]
 pub struct MappingState<W> {
-    mapped: BlockBitmap<W>,
-    new: BlockBitmap<W>,
-    delay: BlockBitmap<W>,
-    unwritten: BlockBitmap<W>,
+    /// Numbered as the bits of the flags are.
+    bits: BlockBitmaps<W, 4>,
 }
 
+const MAPPED: usize = 0;
+const NEW: usize = 1;
+const DELAY: usize = 2;
+const UNWRITTEN: usize = 3;
+
 impl<const N: usize> MappingState<[u64; N]> {
-    /// Nothing known of any block, in words of its own.
+    /// Nothing known of any block, in `N` words of its own: four for each 64
+    /// blocks.
     pub fn empty(geometry: FolioGeometry) -> Result<Self, BitmapError> {
-        Self::unmapped(geometry, [[0; N]; 4])
+        Self::unmapped(geometry, [0; N])
     }
 }
 
 impl<W: AsRef<[u64]> + AsMut<[u64]>> MappingState<W> {
     /// Nothing known of any block, over four bitmaps' worth of words, which are
     /// cleared.
-    pub fn unmapped(geometry: FolioGeometry, words: [W; 4]) -> Result<Self, BitmapError> {
-        let [mapped, new, delay, unwritten] = words;
-        let blocks = geometry.blocks();
-        Ok(Self {
-            mapped: BlockBitmap::cleared(mapped, blocks)?,
-            new: BlockBitmap::cleared(new, blocks)?,
-            delay: BlockBitmap::cleared(delay, blocks)?,
-            unwritten: BlockBitmap::cleared(unwritten, blocks)?,
-        })
+    pub fn unmapped(geometry: FolioGeometry, words: W) -> Result<Self, BitmapError> {
+        let bits = BlockBitmaps::cleared(words, geometry.blocks())?;
+        Ok(Self { bits })
+    }
+
+    /// What these bitmaps tell: mapped, new, delayed and unwritten blocks, in this
+    /// order. An embedder who keeps more of them hands in the first four.
+    #[must_use]
+    pub const fn over(bits: BlockBitmaps<W, 4>) -> Self {
+        Self { bits }
     }
 
     /// What is known of `block`.
     #[must_use]
     pub fn flags(&self, block: BlockIndex) -> MappingFlags {
         let mut flags = MappingFlags::empty();
-        flags.set(MappingFlags::MAPPED, self.mapped.test(block));
-        flags.set(MappingFlags::NEW, self.new.test(block));
-        flags.set(MappingFlags::DELAY, self.delay.test(block));
-        flags.set(MappingFlags::UNWRITTEN, self.unwritten.test(block));
+        flags.set(MappingFlags::MAPPED, self.bits.get::<MAPPED>().test(block));
+        flags.set(MappingFlags::NEW, self.bits.get::<NEW>().test(block));
+        flags.set(MappingFlags::DELAY, self.bits.get::<DELAY>().test(block));
+        let unwritten = self.bits.get::<UNWRITTEN>().test(block);
+        flags.set(MappingFlags::UNWRITTEN, unwritten);
         flags
     }
 
@@ -104,32 +110,32 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> MappingState<W> {
     /// changed: delayed blocks got a place, unwritten ones were written, a
     /// punch took them away.
     pub fn replace(&mut self, run: BlockRange, flags: MappingFlags) {
-        let bitmaps = [
-            (MappingFlags::MAPPED, &mut self.mapped),
-            (MappingFlags::NEW, &mut self.new),
-            (MappingFlags::DELAY, &mut self.delay),
-            (MappingFlags::UNWRITTEN, &mut self.unwritten),
-        ];
-        for (flag, bitmap) in bitmaps {
-            if flags.contains(flag) {
-                bitmap.set(run);
-            } else {
-                bitmap.clear(run);
-            }
+        self.replace_one::<MAPPED>(run, flags);
+        self.replace_one::<NEW>(run, flags);
+        self.replace_one::<DELAY>(run, flags);
+        self.replace_one::<UNWRITTEN>(run, flags);
+    }
+
+    fn replace_one<const NTH: usize>(&mut self, run: BlockRange, flags: MappingFlags) {
+        let mut bits = self.bits.get_mut::<NTH>();
+        if flags.bits() >> NTH & 1 == 1 {
+            bits.set(run);
+        } else {
+            bits.clear(run);
         }
     }
 
     /// The first run of blocks in `range` that are not mapped.
     pub(super) fn next_unmapped(&self, range: BlockRange) -> Option<BlockRange> {
-        self.mapped.next_gap(range)
+        self.bits.get::<MAPPED>().next_gap(range)
     }
 
     /// The first run of blocks in `range` that are new.
     pub(super) fn next_new(&self, range: BlockRange) -> Option<BlockRange> {
-        self.new.next_run(range)
+        self.bits.get::<NEW>().next_run(range)
     }
 
     pub(super) fn clear_new(&mut self, run: BlockRange) {
-        self.new.clear(run);
+        self.bits.get_mut::<NEW>().clear(run);
     }
 }

@@ -8,7 +8,6 @@ use crate::geometry::{
 
 const B: u64 = 512;
 
-type Words = [u64; 1];
 type Log = heapless::Vec<Ask<&'static str>, 32>;
 
 fn geometry(blocks: u64) -> FolioGeometry {
@@ -27,8 +26,8 @@ fn one(block: usize) -> BlockRange {
 /// A folio with its mappings, and what the device and file system answer.
 #[derive(Clone)]
 struct Setup {
-    folio: FolioState<Words>,
-    maps: MappingState<Words>,
+    folio: FolioState<[u64; 3]>,
+    maps: MappingState<[u64; 4]>,
     kind: MappingKind,
     /// Whether an answer holds for one block or for all of them.
     wide: bool,

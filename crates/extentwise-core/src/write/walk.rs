@@ -92,11 +92,11 @@ pub enum Ask<E> {
 
 /// What a step works on, borrowed for one step only.
 #[derive(Debug)]
-pub struct WriteContext<'a, W> {
+pub struct WriteContext<'a, W, M> {
     /// The folio written to.
     pub folio: &'a mut FolioState<W>,
     /// The mappings of its blocks.
-    pub maps: &'a mut MappingState<W>,
+    pub maps: &'a mut MappingState<M>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,9 +181,10 @@ impl<E> BufferedWrite<E> {
 
     /// Decides what is needed next. It never blocks; an ask that was not
     /// answered is asked again.
-    pub fn step<W>(&mut self, cx: &mut WriteContext<'_, W>) -> Ask<E>
+    pub fn step<W, M>(&mut self, cx: &mut WriteContext<'_, W, M>) -> Ask<E>
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
         E: Clone,
     {
         loop {
@@ -219,9 +220,10 @@ impl<E> BufferedWrite<E> {
 
     /// Answers [`Ask::Map`]. An answer that does not cover the block is an error
     /// (V11). Without such an ask it does nothing.
-    pub fn mapped<W>(&mut self, answer: Result<Mapping, E>, cx: &mut WriteContext<'_, W>)
+    pub fn mapped<W, M>(&mut self, answer: Result<Mapping, E>, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         if self.phase != Phase::Mapping {
             return;
@@ -244,13 +246,14 @@ impl<E> BufferedWrite<E> {
 
     /// Answers [`Ask::Read`]: the block's bytes are in the folio, or could not
     /// be read. A block that was not asked for is ignored.
-    pub fn read_done<W>(
+    pub fn read_done<W, M>(
         &mut self,
         block: BlockIndex,
         result: Result<(), E>,
-        cx: &mut WriteContext<'_, W>,
+        cx: &mut WriteContext<'_, W, M>,
     ) where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let Some(index) = self.reads.iter().position(|read| *read == block) else {
             return;
@@ -274,9 +277,10 @@ impl<E> BufferedWrite<E> {
     /// really copied; more than the write holds count as all. Zero abandons the
     /// write (V16). The next steps ask for what the commit needs. Before
     /// [`Ask::Copy`] it does nothing.
-    pub fn commit<W>(&mut self, copied: LenBytes, cx: &mut WriteContext<'_, W>)
+    pub fn commit<W, M>(&mut self, copied: LenBytes, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         if self.phase != Phase::Copying {
             return;
@@ -301,7 +305,11 @@ impl<E> BufferedWrite<E> {
     }
 
     /// V3, V4 for the mapped blocks at the cursor, up to the first unmapped.
-    fn walk<W: AsRef<[u64]> + AsMut<[u64]>>(&mut self, cx: &mut WriteContext<'_, W>) {
+    fn walk<W, M>(&mut self, cx: &mut WriteContext<'_, W, M>)
+    where
+        W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
+    {
         let rest = BlockRange::clamped(self.cursor, self.blocks.end().get());
         let unmapped = cx.maps.next_unmapped(rest);
         let end = unmapped.map_or(rest.end().get(), |gap| gap.start().get());
@@ -317,9 +325,10 @@ impl<E> BufferedWrite<E> {
     }
 
     /// V3: a mapping answer replaces the flags of the blocks it holds for.
-    fn apply<W>(&mut self, mapping: Mapping, cx: &mut WriteContext<'_, W>)
+    fn apply<W, M>(&mut self, mapping: Mapping, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let rest = BlockRange::clamped(self.cursor, self.blocks.end().get());
         let gap = cx.maps.next_unmapped(rest).unwrap_or(rest);
@@ -336,9 +345,10 @@ impl<E> BufferedWrite<E> {
 
     /// Decides what the first and the last block of the write need, if they are
     /// in `run`; the others are covered whole and need nothing.
-    fn edges<W>(&mut self, run: BlockRange, cx: &WriteContext<'_, W>)
+    fn edges<W, M>(&mut self, run: BlockRange, cx: &WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let first = self.blocks.start();
         let last = BlockIndex::new(self.blocks.end().get().saturating_sub(1));
@@ -353,9 +363,10 @@ impl<E> BufferedWrite<E> {
     /// V3, V4: a block of which the write leaves bytes alone. Those bytes are
     /// zeroed where the device holds nothing for them (newly new, delayed,
     /// unwritten, or new and stale), else read.
-    fn edge<W>(&mut self, block: BlockIndex, cx: &WriteContext<'_, W>)
+    fn edge<W, M>(&mut self, block: BlockIndex, cx: &WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         if cx.folio.is_block_uptodate(block) {
             return;
@@ -384,14 +395,15 @@ impl<E> BufferedWrite<E> {
     /// V6: one step of zeroing the blocks that this write made new. The part
     /// inside the write is zeroed if the block is not uptodate; then the block
     /// is uptodate, dirty and no longer new.
-    fn zero_new<W>(
+    fn zero_new<W, M>(
         &mut self,
         rest: BlockRange,
         zeroed: bool,
-        cx: &mut WriteContext<'_, W>,
+        cx: &mut WriteContext<'_, W, M>,
     ) -> Option<Ask<E>>
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let Some(new) = cx.maps.next_new(rest) else {
             self.after_zero_new(cx);
@@ -415,9 +427,10 @@ impl<E> BufferedWrite<E> {
     }
 
     /// V8: the new blocks of a short copy or an error are settled.
-    fn after_zero_new<W>(&mut self, cx: &mut WriteContext<'_, W>)
+    fn after_zero_new<W, M>(&mut self, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         self.phase = Phase::Over;
         let Some(copied) = self.copied else {
@@ -437,9 +450,10 @@ impl<E> BufferedWrite<E> {
     }
 
     /// V9: the blocks of the committed bytes are uptodate, dirty and not new.
-    fn mark_committed<W>(&mut self, cx: &mut WriteContext<'_, W>)
+    fn mark_committed<W, M>(&mut self, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let blocks = self.geometry.blocks_meeting(self.committed_range());
         cx.folio.mark_uptodate(blocks);
@@ -448,9 +462,10 @@ impl<E> BufferedWrite<E> {
     }
 
     /// V8: on an uptodate folio, zero-new runs over what was not copied.
-    fn after_marking<W>(&mut self, cx: &mut WriteContext<'_, W>)
+    fn after_marking<W, M>(&mut self, cx: &mut WriteContext<'_, W, M>)
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
+        M: AsRef<[u64]> + AsMut<[u64]>,
     {
         let done = self.geometry.blocks_meeting(self.committed_range());
         let rest = BlockRange::clamped(done.end().get(), self.blocks.end().get());

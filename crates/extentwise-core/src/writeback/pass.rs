@@ -175,7 +175,7 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
         {
             return Err(PassInputError::Range(range));
         }
-        if let Some(block) = submit.first_outside(folio.dirty()) {
+        if let Some(block) = submit.first_outside(&folio.dirty()) {
             return Err(PassInputError::NotDirty(block));
         }
         folio.begin_pass();

@@ -79,7 +79,8 @@ impl File {
     fn begin(&self, range: FileRange) -> Pass {
         self.folio.with(|folio| {
             self.ledger(|ledger| ledger.passes += 1);
-            let mut submit = *folio.dirty();
+            let submit = folio.dirty().copied_to([0; 1]);
+            let mut submit = submit.expect("four bits fit in a word");
             submit.clear(
                 folio
                     .geometry()

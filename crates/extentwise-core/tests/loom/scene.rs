@@ -15,7 +15,7 @@ use loom::thread;
 pub(crate) const BLOCK: u64 = 4096;
 
 pub(crate) type Extents = SharedTable<FixedStore<4>>;
-pub(crate) type Folio = SharedFolio<[u64; 1]>;
+pub(crate) type Folio = SharedFolio<[u64; 3]>;
 
 /// The bytes of the blocks `[start, end)` of the file.
 pub(crate) fn bytes(start: u64, end: u64) -> FileRange {
@@ -57,7 +57,7 @@ pub(crate) fn extents(ranges: &[(u64, u64)]) -> Extents {
 pub(crate) fn folio(dirty: BlockRange) -> Folio {
     let geometry = FolioGeometry::new(FileOffset::ZERO, LenBytes::new(4 * BLOCK), block_size());
     let state = FolioState::empty(geometry.expect("four blocks are a folio"));
-    let mut state = state.expect("four bits fit in a word");
+    let mut state = state.expect("four bits fit in each of three words");
     state.mark_folio_uptodate();
     state.mark_dirty(dirty);
     Folio::new(state)

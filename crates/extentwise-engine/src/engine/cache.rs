@@ -206,10 +206,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         if folio.state.invalidate(range).is_err() {
             return;
         }
-        folio
-            .maps
-            .replace(blocks, extentwise_core::write::MappingFlags::empty());
-        folio.failed.clear(blocks);
+        let (_, mut maps) = folio.parts();
+        maps.replace(blocks, extentwise_core::write::MappingFlags::empty());
+        folio.failed_mut().clear(blocks);
         let after = folio.dirty_in(blocks);
         self.unreserve(key, blocks);
         self.account(file, key, before, after);
@@ -223,8 +222,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let Some(file) = self.files.get(folio.file) else {
             return;
         };
-        while let Some(run) = folio.reserved.next_run(blocks) {
-            folio.reserved.clear(run);
+        while let Some(run) = folio.reserved().next_run(blocks) {
+            folio.reserved_mut().clear(run);
             let range = folio.geometry().bytes_of(run);
             self.mapping.unreserve(file.id, range);
         }
@@ -234,10 +233,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
     pub(super) fn reserve(&mut self, key: Key, blocks: BlockRange) -> Result<(), ErrorClass> {
         let folio = self.folios.get_mut(key).ok_or(ErrorClass::Io)?;
         let file = self.files.get(folio.file).ok_or(ErrorClass::Io)?;
-        while let Some(run) = folio.reserved.next_gap(blocks) {
+        while let Some(run) = folio.reserved().next_gap(blocks) {
             let range = folio.geometry().bytes_of(run);
             self.mapping.reserve(file.id, range)?;
-            folio.reserved.set(run);
+            folio.reserved_mut().set(run);
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 let block = BlockIndex::new(index);
                 let kind = if state.writeback().test(block) {
                     2
-                } else if folio.failed.test(block) {
+                } else if folio.failed().test(block) {
                     3
                 } else {
                     usize::from(state.dirty().test(block))
@@ -78,9 +78,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 let held = matches!(folio.owner, Owner::Writer(_));
                 let fault = if dirty && !folio.state.is_block_uptodate(block) {
                     "dirty and not uptodate"
-                } else if folio.reserved.test(block) && !dirty && !held {
+                } else if folio.reserved().test(block) && !dirty && !held {
                     "reserved and not dirty"
-                } else if folio.failed.test(block) && !dirty {
+                } else if folio.failed().test(block) && !dirty {
                     "failed and not dirty"
                 } else if folio.state.writeback().test(block)
                     && file.table.lookup(geometry.offset_of(block)).is_none()

@@ -286,6 +286,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
 
     /// Steps the walk of a write as far as it goes.
     fn advance_write(&mut self, slot: Key) {
+        // What the steps make dirty is accounted for when the write is over.
+        let mut dirty_before = None;
         loop {
             let Some(work) = self.tickets.get_mut(slot) else {
                 return;
@@ -300,13 +302,13 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 return;
             };
             let blocks = folio.geometry().blocks_meeting(range);
-            let before = folio.dirty_in(blocks);
+            let before = *dirty_before.get_or_insert_with(|| folio.dirty_in(blocks));
+            let (state, mut maps) = folio.parts();
             let mut cx = WriteContext {
-                folio: &mut folio.state,
-                maps: &mut folio.maps,
+                folio: state,
+                maps: &mut maps,
             };
             let ask = write.step(&mut cx);
-            let after = folio.dirty_in(blocks);
             match ask {
                 Ask::Map(block) => {
                     let asked = folio
@@ -316,9 +318,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                         Some(file) => self.mapping.map(file.id, asked).map(answer_of),
                         None => Err(ErrorClass::Io),
                     };
+                    let (state, mut maps) = folio.parts();
                     let mut cx = WriteContext {
-                        folio: &mut folio.state,
-                        maps: &mut folio.maps,
+                        folio: state,
+                        maps: &mut maps,
                     };
                     write.mapped(answer, &mut cx);
                 }
@@ -331,9 +334,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 Ask::Copy if zeros => {
                     let place = folio.place_of(range);
                     self.memory.zero(&mut folio.bytes, place);
+                    let (state, mut maps) = folio.parts();
                     let mut cx = WriteContext {
-                        folio: &mut folio.state,
-                        maps: &mut folio.maps,
+                        folio: state,
+                        maps: &mut maps,
                     };
                     write.commit(range.len(), &mut cx);
                 }
@@ -353,6 +357,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 }
                 Ask::Committed(len) => {
                     work.kind = WorkKind::Over(len);
+                    let after = folio.dirty_in(blocks);
                     self.account(file, key, before, after);
                     self.release_writer(file, key, blocks);
                     if zeros {
@@ -363,6 +368,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 Ask::Failed(error) => {
                     work.state = TicketState::Failed(class_of(error));
                     work.kind = WorkKind::Over(LenBytes::ZERO);
+                    let after = folio.dirty_in(blocks);
                     self.account(file, key, before, after);
                     self.release_writer(file, key, blocks);
                     if zeros && let Some(file) = self.files.get_mut(file) {
@@ -374,7 +380,6 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                     return;
                 }
             }
-            self.account(file, key, before, after);
         }
     }
 
@@ -387,9 +392,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             return LenBytes::ZERO;
         };
         if let Some(folio) = self.folios.get_mut(work.folio) {
+            let (state, mut maps) = folio.parts();
             let mut cx = WriteContext {
-                folio: &mut folio.state,
-                maps: &mut folio.maps,
+                folio: state,
+                maps: &mut maps,
             };
             write.commit(copied, &mut cx);
         }
@@ -497,9 +503,10 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         else {
             return;
         };
+        let (state, mut maps) = folio.parts();
         let mut cx = WriteContext {
-            folio: &mut folio.state,
-            maps: &mut folio.maps,
+            folio: state,
+            maps: &mut maps,
         };
         if let WorkKind::Write(write) | WorkKind::Zeros(write) = &mut work.kind {
             write.read_done(block, result, &mut cx);

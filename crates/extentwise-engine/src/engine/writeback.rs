@@ -23,7 +23,7 @@ use crate::{Effect, Loss, Mapping, Memory};
 struct Planned {
     key: Key,
     pos: FileOffset,
-    submit: BlockBitmap<Words>,
+    submit: BlockBitmap<Words<1>>,
 }
 
 /// The ordered extents that became done.
@@ -99,8 +99,9 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 continue;
             }
             folio.wanted = false;
-            let submit = folio.submittable();
-            if submit.any() {
+            if let Ok(submit) = folio.submittable()
+                && submit.any()
+            {
                 planned.push(Planned {
                     key: folio_key,
                     pos,
@@ -179,7 +180,8 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let keys = self.folios_in(key, range);
         for key in keys {
             if let Some(folio) = self.folios.get_mut(key) {
-                folio.reserved.clear(folio.geometry().blocks_inside(range));
+                let blocks = folio.geometry().blocks_inside(range);
+                folio.reserved_mut().clear(blocks);
             }
         }
         Ok(range.end())
@@ -202,7 +204,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
                 while let Some(run) = folio.submit.next_run(blocks) {
                     folio.submit.clear(run);
                     if let Some(folio) = self.folios.get_mut(folio.key) {
-                        folio.failed.set(run);
+                        folio.failed_mut().set(run);
                     }
                     if self.config.policy == ErrorPolicy::Drop {
                         self.clean_lost(key, folio.key, geometry.bytes_of(run), class);
@@ -221,7 +223,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let blocks = folio.geometry().blocks_inside(range);
         let before = folio.dirty_in(blocks);
         folio.state.clear_dirty(blocks);
-        folio.failed.clear(blocks);
+        folio.failed_mut().clear(blocks);
         self.unreserve(key, blocks);
         self.account(file_key, key, before, 0);
         self.tell_lost(file_key, range, Loss::Failed(class));
@@ -262,7 +264,7 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let geometry = folio.geometry();
         let before = folio.dirty_in(geometry.all());
         for run in planned.submit.runs(geometry.all()) {
-            folio.failed.clear(run);
+            folio.failed_mut().clear(run);
         }
         let pass = WritebackPass::<_, ErrorClass>::begin(
             &mut folio.state,
@@ -425,13 +427,13 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
         let blocks = geometry.blocks_inside(part);
         let before = folio.dirty_in(blocks);
         match failure {
-            None => folio.maps.replace(blocks, MappingFlags::MAPPED),
+            None => folio.parts().1.replace(blocks, MappingFlags::MAPPED),
             Some(_) if self.config.policy == ErrorPolicy::Drop => {
-                folio.failed.clear(blocks);
+                folio.failed_mut().clear(blocks);
             }
             Some(_) => {
                 folio.state.mark_dirty(blocks);
-                folio.failed.set(blocks);
+                folio.failed_mut().set(blocks);
             }
         }
         let after = folio.dirty_in(blocks);

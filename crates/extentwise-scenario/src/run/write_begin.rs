@@ -45,9 +45,9 @@ fn start(scenario: &WriteBeginScenario) -> Option<(Folio, Maps)> {
     let block_size = BlockSize::new(scenario.block_size).ok()?;
     let pos = FileOffset::new(scenario.pos);
     let geometry = FolioGeometry::new(pos, LenBytes::new(scenario.size), block_size).ok()?;
-    let words = || vec![0; words_for(geometry.blocks())];
-    let mut folio = FolioState::new(geometry, [words(), words(), words()]).ok()?;
-    let mut maps = MappingState::unmapped(geometry, [words(), words(), words(), words()]).ok()?;
+    let words = |bitmaps: usize| vec![0; bitmaps * words_for(geometry.blocks())];
+    let mut folio = FolioState::new(geometry, words(3)).ok()?;
+    let mut maps = MappingState::unmapped(geometry, words(4)).ok()?;
     for (index, flags) in scenario.buffers.iter().enumerate() {
         let block = BlockRange::one(BlockIndex::new(index));
         if flags.contains(BufferFlag::Uptodate) {
@@ -79,7 +79,7 @@ const MAPPING_FLAGS: [(BufferFlag, MappingFlags); 4] = [
 /// waits for them.
 fn walk(
     scenario: &WriteBeginScenario,
-    cx: &mut WriteContext<'_, Vec<u64>>,
+    cx: &mut WriteContext<'_, Vec<u64>, Vec<u64>>,
     result: &mut WriteBeginResult,
 ) {
     let geometry = cx.folio.geometry();

@@ -177,8 +177,8 @@ fn limits(scenario: &WritebackScenario, block_size: BlockSize) -> BioLimits {
 fn folio_of(input: &FolioPass, block_size: BlockSize) -> Option<Folio> {
     let pos = FileOffset::new(input.pos);
     let geometry = FolioGeometry::new(pos, LenBytes::new(input.size), block_size).ok()?;
-    let words = || vec![0; words_for(geometry.blocks())];
-    let mut folio = FolioState::new(geometry, [words(), words(), words()]).ok()?;
+    let words = vec![0; 3 * words_for(geometry.blocks())];
+    let mut folio = FolioState::new(geometry, words).ok()?;
     for range in &input.dirty {
         folio.mark_dirty_bytes(file_range(range)?);
     }
@@ -291,7 +291,7 @@ fn ordered_result(extent: &ordered::OrderedExtent) -> OrderedResult {
 
 fn folio_result(folio: &Folio) -> FolioResult {
     let geometry = folio.geometry();
-    let ranges = |bitmap: &BlockBitmap<Vec<u64>>| {
+    let ranges = |bitmap: BlockBitmap<&[u64]>| {
         bitmap
             .runs(geometry.all())
             .map(|run| geometry.bytes_of(run))

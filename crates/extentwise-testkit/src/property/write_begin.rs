@@ -18,8 +18,8 @@ const JUNK: u8 = 0xEE;
 /// What a failed read leaves behind.
 const TORN: u8 = 0xDD;
 
-type Folio = FolioState<[u64; 1]>;
-type Maps = MappingState<[u64; 1]>;
+type Folio = FolioState<[u64; 3]>;
+type Maps = MappingState<[u64; 4]>;
 
 /// One step of the embedder; offsets are in the folio.
 #[derive(Clone, Copy, Debug)]
@@ -220,9 +220,9 @@ impl Session {
                     write.commit(LenBytes::new(plan.copied as u64), &mut cx);
                 }
                 Ask::PublishSize(end) => {
-                    let words = self.folio.dirty().words();
+                    let dirty = self.folio.dirty();
                     assert_eq!(
-                        Some(words[0]),
+                        Some(dirty.words()[0]),
                         dirty_before,
                         "V14: dirty before the size is out"
                     );

@@ -60,8 +60,8 @@ pub(super) enum Fate {
 /// A folio in memory.
 #[derive(Clone, Debug)]
 pub(super) struct Cached {
-    pub(super) state: FolioState<[u64; 1]>,
-    pub(super) maps: MappingState<[u64; 1]>,
+    pub(super) state: FolioState<[u64; 3]>,
+    pub(super) maps: MappingState<[u64; 4]>,
 }
 
 /// A bio under way, with what it takes to the device.

@@ -105,7 +105,7 @@ impl World<'_> {
     fn submittable(&self, folio: usize) -> Option<BlockBitmap<[u64; 1]>> {
         let state = &self.folios[folio].as_ref()?.state;
         let geometry = state.geometry();
-        let mut submit = *state.dirty();
+        let mut submit = state.dirty().copied_to([0]).ok()?;
         for run in state.writeback().runs(geometry.all()) {
             submit.clear(run);
         }

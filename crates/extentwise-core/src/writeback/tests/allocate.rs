@@ -36,7 +36,7 @@ fn allocate(
     allocator: &mut Allocator,
 ) -> (Result<(), AllocationFailure<&'static str>>, usize, usize) {
     let folio = folio_at(0, &[(0, 10)]);
-    let mut submit = *folio.dirty();
+    let mut submit = folio.dirty().copied_to([0; 1]).unwrap();
     let done = allocate_missing(folio.geometry(), &mut submit, table, allocator);
     let left = submit.count_in(run_of(0, 16));
     (done, left, table.len())

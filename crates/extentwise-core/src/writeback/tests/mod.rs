@@ -20,7 +20,7 @@ use core::num::NonZeroUsize;
 
 const B: u64 = 4096;
 
-type Folio = FolioState<[u64; 1]>;
+type Folio = FolioState<[u64; 3]>;
 type Table = OrderedTable<FixedStore<8>>;
 type Segments = heapless::Vec<Segment, 8>;
 type Bios = BioAssembler<Segments>;
@@ -116,7 +116,7 @@ impl Submit<Segments> for Device {
 }
 
 fn begin(folio: &mut Folio, i_size: u64, stride: Stride) -> WritebackPass<[u64; 1], &'static str> {
-    let submit = *folio.dirty();
+    let submit = folio.dirty().copied_to([0; 1]).unwrap();
     let range = folio.geometry().range();
     WritebackPass::begin(folio, submit, range, FileOffset::new(i_size), stride).unwrap()
 }

@@ -23,7 +23,7 @@ type Pass = WritebackPass<[u64; 2], u8>;
 /// A folio, and what its bits must be.
 struct Folio {
     case: FolioCase,
-    state: FolioState<[u64; 2]>,
+    state: FolioState<[u64; 6]>,
     dirty: u128,
     writeback: u128,
     /// Whether a piece was ever in writeback, and how often writeback ended.
@@ -584,11 +584,11 @@ impl Folio {
 }
 
 fn context<'a, S, L>(
-    folio: &'a mut FolioState<[u64; 2]>,
+    folio: &'a mut FolioState<[u64; 6]>,
     table: &'a mut OrderedTable<S>,
     bios: &'a mut BioAssembler<L>,
     observer: &'a mut Told,
-) -> PassContext<'a, [u64; 2], S, L, Told> {
+) -> PassContext<'a, [u64; 6], S, L, Told> {
     PassContext {
         folio,
         table,
