@@ -4,54 +4,23 @@
 // Offsets and lengths stay far below 2^32.
 #![allow(clippy::cast_possible_truncation)]
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+mod support;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
-use extentwise::device::{Device, DeviceError, DeviceGeometry, DiskByte};
+use extentwise::device::{DeviceGeometry, DiskByte};
 use extentwise::{
     BlockSize, Config, ErrorClass, ErrorPolicy, FileId, FileOffset, FileRange, Host, Identity,
-    LenBytes, Loss, PageCache, Patience, Refusal, Setup,
+    LenBytes, PageCache, Patience, Refusal,
 };
-use extentwise_testkit::device::{
-    CallKind, Fault, FaultDevice, FaultPlan, FaultRule, VolatileDevice, When,
-};
+use extentwise_testkit::device::{CallKind, Fault, FaultPlan, FaultRule, VolatileDevice, When};
 
 const KIB: u64 = 1024;
 
-/// Loses at a crash what was not flushed.
-type Disk = FaultDevice<VolatileDevice>;
+/// Its devices lose at a crash what was not flushed.
+type Files = support::Files<VolatileDevice>;
 type File = extentwise::File<Identity, Files>;
-
-struct Files {
-    disks: BTreeMap<FileId, Disk>,
-    lost: Mutex<Vec<FileRange>>,
-}
-
-impl Host<Identity> for Files {
-    type Device = Disk;
-
-    fn device(&self, file: FileId) -> Result<&Disk, DeviceError> {
-        self.disks.get(&file).ok_or(ErrorClass::Gone.into())
-    }
-
-    fn persist(&self, mapping: &mut Identity, file: FileId) -> Result<(), DeviceError> {
-        let disk = self.device(file)?;
-        let Some(pending) = mapping.take_pending(file) else {
-            return Ok(());
-        };
-        let zeroed = pending
-            .punch
-            .iter()
-            .try_for_each(|hole| disk.write_zeroes(DiskByte::new(hole.start().get()), hole.len()));
-        zeroed.and_then(|()| disk.flush())
-    }
-
-    fn lost(&self, _: FileId, range: FileRange, _: Loss) {
-        self.lost.lock().unwrap().push(range);
-    }
-}
 
 /// Blocks of 512 bytes in folios of 16 KiB at the most; 512 KiB may be dirty.
 fn config() -> Config {
@@ -63,18 +32,9 @@ fn config() -> Config {
 }
 
 fn cache(config: Config) -> PageCache<Identity, Files> {
-    let ids = (0..2).map(FileId);
-    let mut mapping = Identity::new();
-    ids.clone().for_each(|id| mapping.add(id, FileOffset::ZERO));
-    let disk = || {
-        let volatile = VolatileDevice::new(DeviceGeometry::new(1, 512).unwrap());
-        FaultDevice::new(volatile, FaultPlan::new())
-    };
-    let files = Files {
-        disks: ids.map(|id| (id, disk())).collect(),
-        lost: Mutex::default(),
-    };
-    PageCache::new(Setup::new(config), mapping, files).unwrap()
+    support::cache(config, 2, || {
+        VolatileDevice::new(DeviceGeometry::new(1, 512).unwrap())
+    })
 }
 
 /// Opens a file with so many bytes that are cached and clean.

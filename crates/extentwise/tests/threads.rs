@@ -3,68 +3,30 @@
 // Offsets and lengths stay far below 2^32.
 #![allow(clippy::cast_possible_truncation)]
 
-use std::collections::BTreeMap;
+mod support;
+
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
 use std::thread;
 
-use extentwise::device::{Device, DeviceError, DeviceGeometry, DiskByte};
+use extentwise::device::{DeviceGeometry, DiskByte};
 use extentwise::engine::{CloseReason, FileOffset};
 use extentwise::{
-    BlockSize, Config, Durable, ErrorClass, FileId, FileRange, Host, Identity, LenBytes, Loss,
-    PageCache, Patience, Refusal, Setup,
+    BlockSize, Config, Durable, ErrorClass, FileId, FileRange, Host, Identity, LenBytes, PageCache,
+    Patience, Refusal,
 };
-use extentwise_testkit::device::{
-    CallKind, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, When,
-};
+use extentwise_testkit::device::{CallKind, Fault, FaultPlan, FaultRule, MemoryDevice, When};
 
-type Disk = FaultDevice<MemoryDevice>;
-
-struct Files {
-    disks: BTreeMap<FileId, Disk>,
-    lost: Mutex<Vec<FileRange>>,
-}
-
-impl Host<Identity> for Files {
-    type Device = Disk;
-
-    fn device(&self, file: FileId) -> Result<&Disk, DeviceError> {
-        self.disks.get(&file).ok_or(ErrorClass::Gone.into())
-    }
-
-    fn persist(&self, mapping: &mut Identity, file: FileId) -> Result<(), DeviceError> {
-        let disk = self.device(file)?;
-        let Some(pending) = mapping.take_pending(file) else {
-            return Ok(());
-        };
-        pending
-            .punch
-            .iter()
-            .try_for_each(|hole| disk.write_zeroes(DiskByte::new(hole.start().get()), hole.len()))
-    }
-
-    fn lost(&self, _: FileId, range: FileRange, _: Loss) {
-        self.lost.lock().unwrap().push(range);
-    }
-}
+type Files = support::Files<MemoryDevice>;
 
 fn cache(files: u64) -> PageCache<Identity, Files> {
     let mut config = Config::new(BlockSize::new(512).unwrap())
         .with_cache_bytes(LenBytes::new(64 << 10))
         .with_dirty_bytes(LenBytes::new(32 << 10));
     config.folio_bytes_max = LenBytes::new(4096);
-    let ids = (0..files).map(FileId);
-    let mut mapping = Identity::new();
-    ids.clone().for_each(|id| mapping.add(id, FileOffset::ZERO));
-    let disk = || {
-        let memory = MemoryDevice::new(DeviceGeometry::new(1, 512).unwrap());
-        FaultDevice::new(memory, FaultPlan::new())
-    };
-    let files = Files {
-        disks: ids.map(|id| (id, disk())).collect(),
-        lost: Mutex::default(),
-    };
-    PageCache::new(Setup::new(config), mapping, files).unwrap()
+    support::cache(config, files, || {
+        MemoryDevice::new(DeviceGeometry::new(1, 512).unwrap())
+    })
 }
 
 fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
