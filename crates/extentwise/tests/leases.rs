@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use extentwise::device::{DeviceGeometry, DiskByte};
 use extentwise::{
-    BlockSize, Config, ErrorClass, ErrorPolicy, FileId, FileOffset, FileRange, Host, Identity,
-    LenBytes, PageCache, Patience, Refusal,
+    BlockSize, Config, ErrorClass, ErrorPolicy, FileId, FileOffset, FileRange, Identity, LenBytes,
+    PageCache, Patience, Refusal,
 };
 use extentwise_testkit::device::{CallKind, Fault, FaultPlan, FaultRule, VolatileDevice, When};
 
