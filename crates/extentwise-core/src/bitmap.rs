@@ -270,6 +270,28 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> BlockBitmap<W> {
         let (start, end) = (range.start().get(), self.cut(range.end().get()));
         for_each_word_mut(self.words.as_mut(), start, end, |word, mask| *word &= !mask);
     }
+
+    /// Clears every block of `range` here, then sets it in `other`, a bitmap of as many
+    /// blocks; false where there is no such block.
+    #[inline]
+    pub(crate) fn move_to(&mut self, other: &mut Self, range: BlockRange) -> bool {
+        let (start, end) = (range.start().get(), self.cut(range.end().get()));
+        if start >= end {
+            return false;
+        }
+        let (first, last) = (start / WORD_BITS, (end - 1) / WORD_BITS);
+        let (head, tail) = edge_masks(start, end);
+        let (from, to) = (self.words.as_mut(), other.words.as_mut());
+        if first < last {
+            let crossed = first..=last;
+            if let (Some(from), Some(to)) = (from.get_mut(crossed.clone()), to.get_mut(crossed)) {
+                move_words(from, to, head, tail);
+            }
+        } else if let (Some(from), Some(to)) = (from.get_mut(first), to.get_mut(first)) {
+            move_bits(from, to, head & tail);
+        }
+        true
+    }
 }
 
 /// Iterator over the runs of set blocks; see [`BlockBitmap::runs`].
@@ -337,7 +359,7 @@ impl RunCursor {
             let end = base + carried.trailing_zeros() as usize;
             return Some(BlockRange::clamped(start, end));
         }
-        let end = next_clear(words, start, self.end);
+        let end = end_of_long_run(words, start, self.end);
         self.word = end / WORD_BITS;
         self.ahead = 0;
         if end < self.end {
@@ -388,6 +410,13 @@ fn next_set(words: &[u64], from: usize, end: usize) -> usize {
 #[inline]
 fn next_clear(words: &[u64], from: usize, end: usize) -> usize {
     next_bit(words, from, end, u64::MAX)
+}
+
+/// [`next_clear`] as a call of its own, so that [`RunCursor::next_run`], which rarely
+/// needs it, is inlined.
+#[inline(never)]
+fn end_of_long_run(words: &[u64], start: usize, end: usize) -> usize {
+    next_clear(words, start, end)
 }
 
 /// The first bit that differs from those of `flip`: a word at a time.
@@ -456,6 +485,40 @@ fn for_each_word_mut(
     }
 }
 
+/// Clears the bits of `mask` in one word, then sets them in the other.
+#[inline]
+fn move_bits(from: &mut u64, to: &mut u64, mask: u64) {
+    *from &= !mask;
+    *to |= mask;
+}
+
+/// The same for the bits of `head` in the first words, of `tail` in the last, and all
+/// between. A call of its own, for most ranges lie inside a word.
+#[inline(never)]
+fn move_words(from: &mut [u64], to: &mut [u64], head: u64, tail: u64) {
+    if let ([first, _, _, _, _, _, _, last], [to_first, _, _, _, _, _, _, to_last]) = (&*from, &*to)
+    {
+        // The words of a folio of 512 blocks: a few wide stores instead of two calls.
+        let all = u64::MAX;
+        from.copy_from_slice(&[first & !head, 0, 0, 0, 0, 0, 0, last & !tail]);
+        to.copy_from_slice(&[
+            to_first | head,
+            all,
+            all,
+            all,
+            all,
+            all,
+            all,
+            to_last | tail,
+        ]);
+    } else if let ([first, between @ .., last], [to_first, to_between @ .., to_last]) = (from, to) {
+        move_bits(first, to_first, head);
+        between.fill(0);
+        to_between.fill(u64::MAX);
+        move_bits(last, to_last, tail);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -510,6 +573,45 @@ mod tests {
                     assert_eq!(rest.count_in(run(0, blocks)), blocks - (end - start));
                     assert!(!rest.any_in(run(start, end)));
                     assert_eq!(bitmap.any(), start < end);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn w6_blocks_move_as_if_cleared_and_then_set() {
+        // Less than a word, a few words, and the eight of a folio of 512 blocks.
+        let edges = [
+            0,
+            1,
+            63,
+            64,
+            65,
+            127,
+            128,
+            448,
+            449,
+            511,
+            512,
+            513,
+            usize::MAX,
+        ];
+        for (words, blocks) in [(0x5555_5555_5555_5555, 512), (u64::MAX, 512), (7, 451)] {
+            let full = BlockBitmap::from_words([words; 9], 576).unwrap();
+            for start in edges {
+                for end in edges {
+                    let mut from = BlockBitmap::<[u64; 9]>::empty(blocks).unwrap();
+                    for run in full.runs(run(0, blocks)) {
+                        from.set(run);
+                    }
+                    let mut to = BlockBitmap::<[u64; 9]>::empty(blocks).unwrap();
+                    to.set(run(65, 70));
+                    let (mut cleared, mut set) = (from, to);
+                    let moved = from.move_to(&mut to, run(start, end));
+                    cleared.clear(run(start, end));
+                    set.set(run(start, end));
+                    assert_eq!((from, to), (cleared, set), "{start}..{end}");
+                    assert_eq!(moved, start < end.min(blocks));
                 }
             }
         }

@@ -79,6 +79,28 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>, const N: usize> BlockBitmaps<W, N> {
             blocks: self.blocks,
         }
     }
+
+    /// Two of the bitmaps, the one with the smaller number first, to be changed
+    /// together.
+    #[inline]
+    pub(crate) fn pair_mut<const FIRST: usize, const SECOND: usize>(
+        &mut self,
+    ) -> (BlockBitmap<&mut [u64]>, BlockBitmap<&mut [u64]>) {
+        const { assert!(FIRST < SECOND && SECOND < N, "they are no such pair") };
+        let blocks = self.blocks;
+        let words = self.words.as_mut();
+        let each = words.len() / N;
+        let (front, back) = words
+            .split_at_mut_checked(SECOND * each)
+            .unwrap_or_default();
+        let first = front.get_mut(FIRST * each..(FIRST + 1) * each);
+        let second = back.get_mut(..each);
+        let bitmap = |words: Option<_>| BlockBitmap {
+            words: words.unwrap_or_default(),
+            blocks,
+        };
+        (bitmap(first), bitmap(second))
+    }
 }
 
 #[cfg(test)]

@@ -117,6 +117,11 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     /// Makes the blocks of `run` clean; the sync tag goes with the last of them.
     pub fn clear_dirty(&mut self, run: BlockRange) {
         self.bits.get_mut::<DIRTY>().clear(run);
+        self.untag_if_clean();
+    }
+
+    #[inline]
+    fn untag_if_clean(&mut self) {
         if self.sync_tag && !self.dirty().any() {
             self.sync_tag = false;
         }
@@ -141,6 +146,16 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> FolioState<W> {
     pub fn start_writeback(&mut self, run: BlockRange) {
         self.bits.get_mut::<WRITEBACK>().set(run);
         self.writeback_open |= !run.is_empty() && run.start().get() < self.geometry().blocks();
+    }
+
+    /// Makes the blocks of `run` clean, then puts them into writeback (W6): as
+    /// [`clear_dirty`](Self::clear_dirty) and then
+    /// [`start_writeback`](Self::start_writeback), in one walk.
+    #[inline]
+    pub(crate) fn clean_into_writeback(&mut self, run: BlockRange) {
+        let (mut dirty, mut writeback) = self.bits.pair_mut::<DIRTY, WRITEBACK>();
+        self.writeback_open |= dirty.move_to(&mut writeback, run);
+        self.untag_if_clean();
     }
 
     /// Ends the writeback of the blocks of `run`. Blocks that are not in

@@ -57,7 +57,8 @@ impl FileRange {
     /// Bytes in the range.
     #[must_use]
     pub const fn len(self) -> LenBytes {
-        self.end.distance_from(self.start)
+        // By the invariant this does not wrap.
+        LenBytes::new(self.end.get().wrapping_sub(self.start.get()))
     }
 
     /// Whether the range holds no byte.

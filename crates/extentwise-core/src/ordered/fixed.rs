@@ -46,8 +46,9 @@ impl<const N: usize, F: FinishedMap> ExtentStore for FixedStore<N, F> {
         Some(&self.entries.get(behind.checked_sub(1)?)?.extent)
     }
 
-    fn at_or_after(&self, at: FileOffset) -> Option<&OrderedExtent> {
-        Some(&self.entries.get(self.lower_bound(at))?.extent)
+    fn ascending(&self, at: FileOffset) -> impl Iterator<Item = &OrderedExtent> {
+        let behind = self.entries.iter().skip(self.lower_bound(at));
+        behind.map(|entry| &entry.extent)
     }
 
     fn get_mut(&mut self, start: FileOffset) -> Option<&mut Entry<F>> {

@@ -10,6 +10,7 @@
 mod extent;
 mod finished;
 mod fixed;
+mod near;
 mod shared;
 mod store;
 mod table;
@@ -26,9 +27,9 @@ pub use extent::{
 pub use finished::HeapFinishedMap;
 pub use finished::{FinishedMap, FixedFinishedMap, NoFinishedMap, Span};
 pub use fixed::FixedStore;
+pub(crate) use near::{ExtentHint, NearExtents};
 pub use shared::SharedTable;
 pub use store::{Entry, ExtentStore};
-pub(crate) use table::ExtentHint;
 pub use table::{
     FinishObserver, Finished, InsertError, IoOutcome, OrderedTable, SplitError, Truncated,
 };

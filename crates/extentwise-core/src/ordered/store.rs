@@ -37,8 +37,8 @@ pub trait ExtentStore: Default {
     /// The last extent that begins at or before `at`.
     fn at_or_before(&self, at: FileOffset) -> Option<&OrderedExtent>;
 
-    /// The first extent that begins at or behind `at`.
-    fn at_or_after(&self, at: FileOffset) -> Option<&OrderedExtent>;
+    /// The extents that begin at or behind `at`, ascending.
+    fn ascending(&self, at: FileOffset) -> impl Iterator<Item = &OrderedExtent>;
 
     /// The entry that begins at `start`.
     fn get_mut(&mut self, start: FileOffset) -> Option<&mut Entry<Self::Finished>>;

@@ -5,7 +5,7 @@ use super::{
     Entry, ExtentStore, FinishedMap, NewOrdered, OrderedError, OrderedExtent, OrderedFlags,
     OrderedId,
 };
-use crate::geometry::{BlockSize, DiskByte, FileOffset, FileRange, LenBytes};
+use crate::geometry::{BlockSize, FileOffset, FileRange, LenBytes};
 use core::fmt;
 
 /// Why an ordered extent was not inserted; the table is as before.
@@ -121,23 +121,6 @@ pub struct Truncated {
     pub hole_bytes: LenBytes,
 }
 
-/// Where one extent of a table lies, remembered to save lookups.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExtentHint {
-    layout: u64,
-    pub(crate) id: OrderedId,
-    pub(crate) range: FileRange,
-    disk: DiskByte,
-}
-
-impl ExtentHint {
-    /// Device address of a byte inside the extent.
-    pub(crate) const fn disk_at(&self, at: FileOffset) -> DiskByte {
-        let into = at.distance_from(self.range.start()).get();
-        DiskByte::new(self.disk.get().saturating_add(into))
-    }
-}
-
 /// The ordered extents of one file.
 ///
 /// **Invariant**: extents never overlap; each leaves [`finish`](Self::finish)
@@ -148,7 +131,7 @@ pub struct OrderedTable<S> {
     store: S,
     block_size: BlockSize,
     next_id: u64,
-    /// Counts the changes of which extent covers what; see [`ExtentHint`].
+    /// Counts the changes of which extent covers what.
     layout: u64,
     failures: FailureLog,
 }
@@ -216,7 +199,7 @@ impl<S: ExtentStore> OrderedTable<S> {
             return None;
         }
         self.lookup(range.start())
-            .or_else(|| self.store.at_or_after(range.start()))
+            .or_else(|| self.store.ascending(range.start()).next())
             .filter(|extent| extent.file_offset() < range.end())
     }
 
@@ -371,21 +354,14 @@ impl<S: ExtentStore> OrderedTable<S> {
         }
     }
 
-    /// The extent that covers `at`, by the hint where that still holds.
-    pub(crate) fn hinted(&self, hint: Option<ExtentHint>, at: FileOffset) -> Option<ExtentHint> {
-        if let Some(hint) = hint
-            && hint.layout == self.layout
-            && hint.range.contains(at)
-        {
-            return Some(hint);
-        }
-        let extent = self.lookup(at)?;
-        Some(ExtentHint {
-            layout: self.layout,
-            id: extent.id,
-            range: extent.range(),
-            disk: extent.disk_at(extent.file_offset()),
-        })
+    /// Counts the changes of which extent covers what.
+    pub(crate) const fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    /// The extents that begin at or behind `at`, ascending.
+    pub(crate) fn ascending(&self, at: FileOffset) -> impl Iterator<Item = &OrderedExtent> {
+        self.store.ascending(at)
     }
 }
 

@@ -30,9 +30,8 @@ impl<F: FinishedMap> ExtentStore for TreeStore<F> {
         Some(&entry.extent)
     }
 
-    fn at_or_after(&self, at: FileOffset) -> Option<&OrderedExtent> {
-        let (_, entry) = self.entries.range(at..).next()?;
-        Some(&entry.extent)
+    fn ascending(&self, at: FileOffset) -> impl Iterator<Item = &OrderedExtent> {
+        self.entries.range(at..).map(|(_, entry)| &entry.extent)
     }
 
     fn get_mut(&mut self, start: FileOffset) -> Option<&mut Entry<F>> {

@@ -2,7 +2,7 @@
 
 use super::Piece;
 use crate::geometry::{BlockSize, DiskByte, FileOffset, FileRange, LenBytes};
-use crate::ordered::{ExtentStore, OrderedId, OrderedTable};
+use crate::ordered::{ExtentHint, ExtentStore, NearExtents, OrderedId, OrderedTable};
 use core::fmt;
 use core::num::NonZeroUsize;
 
@@ -128,6 +128,14 @@ impl<S: SegmentList> Bio<S> {
         FileRange::clamped(start, end)
     }
 
+    /// Whether `piece` is adjacent in the file and on the device, and of the same
+    /// ordered extent (S1).
+    fn is_followed_by(&self, piece: &Piece) -> bool {
+        self.ordered == piece.ordered
+            && self.disk.checked_add(self.len) == Some(piece.disk)
+            && self.file_range().end() == piece.range.start()
+    }
+
     /// First byte of the file behind the valid ones.
     pub fn valid_end(&self) -> FileOffset {
         let start = self.file_range().start().get();
@@ -205,7 +213,7 @@ pub(super) enum Joined<S> {
 pub struct BioAssembler<S> {
     limits: BioLimits,
     current: Option<Bio<S>>,
-    pub(super) hint: Option<crate::ordered::ExtentHint>,
+    near: NearExtents,
 }
 
 impl<S: SegmentList> BioAssembler<S> {
@@ -215,7 +223,7 @@ impl<S: SegmentList> BioAssembler<S> {
         Self {
             limits,
             current: None,
-            hint: None,
+            near: NearExtents::default(),
         }
     }
 
@@ -230,61 +238,73 @@ impl<S: SegmentList> BioAssembler<S> {
         self.current.as_ref()
     }
 
-    /// Finds the extent at `at`, first trying the one used last (W6).
+    /// Finds the extent at the start of `range`, first trying the one used last (W6).
     pub(super) fn find<T: ExtentStore>(
         &mut self,
         table: &OrderedTable<T>,
-        at: FileOffset,
-    ) -> Option<crate::ordered::ExtentHint> {
-        let found = table.hinted(self.hint, at)?;
-        self.hint = Some(found);
-        Some(found)
+        range: FileRange,
+    ) -> Option<&ExtentHint> {
+        self.near.find(range, table)
     }
 
     /// Adds as much of `piece` as fits. `folio_pos` is where its folio begins
     /// and `i_size` the size that the pass has sampled.
+    #[inline]
     pub(super) fn join(
         &mut self,
         piece: &Piece,
         folio_pos: FileOffset,
         i_size: FileOffset,
     ) -> Joined<S> {
-        let Some(bio) = &mut self.current else {
-            let (bio, len) = start(self.limits, piece, i_size);
-            self.current = Some(bio);
+        if let Some(bio) = &mut self.current
+            && bio.is_followed_by(piece)
+            && let Some(len) = grow(bio, self.limits, piece, folio_pos)
+        {
+            bio.valid_len = valid_len(bio, i_size);
             return Joined::Bytes(len);
-        };
-        let adjacent = bio.ordered == piece.ordered
-            && bio.file_range().end() == piece.range.start()
-            && bio.disk.checked_add(bio.len) == Some(piece.disk);
-        // Adjacent and not at the folio's start: the bytes before are in this
-        // folio too, and so in the same segment.
-        let same_segment = adjacent && piece.range.start() > folio_pos;
-        let segment_fits = same_segment
-            || !(bio.segments.is_full()
-                || self
-                    .limits
-                    .max_segments
-                    .is_some_and(|max| bio.segments().len() >= max.get()));
-        let room = room(self.limits.max_bytes, bio.len);
-        if !adjacent || !segment_fits || room.is_zero() {
-            let (next, len) = start(self.limits, piece, i_size);
-            return Joined::Next(core::mem::replace(bio, next), len);
         }
-        let len = piece.range.len().min(room);
-        if same_segment && let Some(last) = bio.segments.last_mut() {
-            last.len = last.len.saturating_add(len);
-        } else {
-            // The list has room: asked above.
-            let _ = bio.segments.push(Segment {
-                file_offset: piece.range.start(),
-                len,
-            });
+        let (next, len) = start(self.limits, piece, i_size);
+        match self.current.replace(next) {
+            Some(bio) => Joined::Next(bio, len),
+            None => Joined::Bytes(len),
         }
-        bio.len = bio.len.saturating_add(len);
-        bio.valid_len = valid_len(bio, i_size);
-        Joined::Bytes(len)
     }
+}
+
+/// Adds as much of `piece`, which follows, as fits; `None` where no byte does.
+fn grow<S: SegmentList>(
+    bio: &mut Bio<S>,
+    limits: BioLimits,
+    piece: &Piece,
+    folio_pos: FileOffset,
+) -> Option<LenBytes> {
+    let room = room(limits.max_bytes, bio.len);
+    if room.is_zero() {
+        return None;
+    }
+    let len = piece.range.len().min(room);
+    // Behind the folio's start: the bytes before are in this folio too, and so in the
+    // same segment.
+    if piece.range.start() > folio_pos
+        && let Some(last) = bio.segments.last_mut()
+    {
+        last.len = last.len.saturating_add(len);
+    } else {
+        let is_full = bio.segments.is_full()
+            || limits
+                .max_segments
+                .is_some_and(|max| bio.segments().len() >= max.get());
+        if is_full {
+            return None;
+        }
+        // The list has room: asked above.
+        let _ = bio.segments.push(Segment {
+            file_offset: piece.range.start(),
+            len,
+        });
+    }
+    bio.len = bio.len.saturating_add(len);
+    Some(len)
 }
 
 /// A bio with as much of `piece` as fits, and how much that is.

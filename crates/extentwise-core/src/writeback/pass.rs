@@ -7,7 +7,7 @@ use crate::folio::FolioState;
 use crate::geometry::{
     BlockIndex, BlockRange, DiskByte, FileOffset, FileRange, FolioGeometry, LenBytes,
 };
-use crate::ordered::{ExtentStore, FinishObserver, IoOutcome, OrderedId, OrderedTable};
+use crate::ordered::{ExtentHint, ExtentStore, FinishObserver, IoOutcome, OrderedId, OrderedTable};
 use core::fmt;
 
 /// A run or a part of one that lies in one ordered extent: the unit of queueing
@@ -25,11 +25,12 @@ pub struct Piece {
 /// How far a pass goes at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stride {
-    /// To the end of the run or of the ordered extent.
+    /// To the end of the run or of the ordered extent. What is found out about an
+    /// extent holds for all runs in it.
     #[default]
     Extent,
-    /// One block: the loop that extent-by-extent writeback replaces, over the
-    /// same bookkeeping, to compare with.
+    /// One block, each decided anew: the loop that extent-by-extent writeback replaces,
+    /// over the same bookkeeping, to compare with.
     Block,
 }
 
@@ -137,6 +138,10 @@ pub struct WritebackPass<V, E> {
     rest: BlockRange,
     /// The part of the current run not decided yet.
     run: BlockRange,
+    /// The extent found last, and the block before which all is in it and below the
+    /// end of the file.
+    extent: ExtentHint,
+    covered: usize,
     i_size: FileOffset,
     /// First block at or past the end of the file.
     eof_block: usize,
@@ -187,6 +192,8 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
             geometry,
             rest,
             run: BlockRange::default(),
+            extent: ExtentHint::default(),
+            covered: 0,
             i_size,
             eof_block: geometry.blocks_meeting(below_size).end().get(),
             stride,
@@ -208,27 +215,25 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
         S: SegmentList,
         O: FinishObserver,
     {
-        loop {
-            match self.state {
-                State::Decide => return self.decide(cx),
-                State::Zeroed => return self.offer(cx),
-                State::Offered => {
-                    let len = self.piece.range.len();
-                    self.counts.submitted = self.counts.submitted.saturating_add(len);
-                    self.state = State::Fill;
+        if self.state == State::Offered {
+            let len = self.piece.range.len();
+            self.counts.submitted = self.counts.submitted.saturating_add(len);
+            self.state = State::Fill;
+        }
+        while self.state == State::Fill {
+            let pos = self.geometry.pos();
+            match cx.bios.join(&self.piece, pos, self.i_size) {
+                Joined::Next(bio, len) => {
+                    self.after_joining(len);
+                    return Step::Send(bio);
                 }
-                State::Fill => {
-                    let pos = self.geometry.pos();
-                    match cx.bios.join(&self.piece, pos, self.i_size) {
-                        Joined::Next(bio, len) => {
-                            self.after_joining(len);
-                            return Step::Send(bio);
-                        }
-                        Joined::Bytes(len) => self.after_joining(len),
-                    }
-                }
-                State::Over => return Step::Done(self.report(cx)),
+                Joined::Bytes(len) => self.after_joining(len),
             }
+        }
+        match self.state {
+            State::Zeroed => self.offer(cx),
+            State::Over => Step::Done(self.report(cx)),
+            _ => self.decide(cx),
         }
     }
 
@@ -270,33 +275,74 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
             return Step::Done(self.finish_pass(cx));
         }
         let start = self.run.start().get();
-        if start >= self.eof_block {
-            return self.pass_over_eof(cx);
+        if !self.is_covered(start, cx.table) {
+            if start >= self.eof_block {
+                return self.pass_over_eof(cx);
+            }
+            // W4: what crosses the end of the file is split there.
+            let limit = self.run.end().get().min(self.eof_block);
+            if !self.find_extent(limit, cx) {
+                // The embedder may let others in while it sends, so the gap is
+                // measured only after that.
+                return match cx.bios.take() {
+                    Some(bio) => Step::Send(bio),
+                    None => self.pass_over_gap(limit, cx),
+                };
+            }
         }
-        // W4: what crosses the end of the file is split there.
-        let limit = self.run.end().get().min(self.eof_block);
+        self.blocks = self.advance(self.run.end().get().min(self.covered));
         let at = self.geometry.offset_at(start);
-        let Some(extent) = cx.bios.find(cx.table, at) else {
-            // The embedder may let others in while it sends, so the gap is
-            // measured only after that.
-            return match cx.bios.take() {
-                Some(bio) => Step::Send(bio),
-                None => self.pass_over_gap(limit, cx),
-            };
-        };
-        let end = self.geometry.offset_at(limit).min(extent.range.end());
-        self.blocks = self.advance(self.block_at(end));
-        let range = FileRange::clamped(at, end);
+        let range = FileRange::clamped(at, self.geometry.offset_at(self.blocks.end().get()));
         self.piece = Piece {
             range,
-            disk: extent.disk_at(at),
-            ordered: extent.id,
+            disk: self.extent.disk_at(at),
+            ordered: self.extent.id,
         };
         if range.contains(self.i_size) {
             self.state = State::Zeroed;
-            return Step::Zero(FileRange::clamped(self.i_size, end));
+            return Step::Zero(FileRange::clamped(self.i_size, range.end()));
         }
         self.offer(cx)
+    }
+
+    /// Whether `block` is one of those that were decided with the last extent, which is
+    /// where it was.
+    #[inline]
+    fn is_covered<T: ExtentStore>(&self, block: usize, table: &OrderedTable<T>) -> bool {
+        block < self.covered && self.extent.is_current(table)
+    }
+
+    /// Finds the extent at the start of the run, of which the blocks before `limit` are
+    /// below the end of the file, first trying the last one (W6); false where none is.
+    #[inline]
+    fn find_extent<W, T, S, O>(
+        &mut self,
+        limit: usize,
+        cx: &mut PassContext<'_, W, T, S, O>,
+    ) -> bool
+    where
+        T: ExtentStore,
+        S: SegmentList,
+    {
+        let ahead = BlockRange::clamped(self.run.start().get(), limit);
+        let range = self.geometry.bytes_of(ahead);
+        if !self.extent.covers(range.start(), cx.table) {
+            let Some(found) = cx.bios.find(cx.table, range) else {
+                return false;
+            };
+            self.extent = *found;
+        }
+        let limit = match self.stride {
+            Stride::Extent => self.eof_block,
+            Stride::Block => limit,
+        };
+        let end = self.extent.range.end();
+        self.covered = if end >= self.geometry.offset_at(limit) {
+            limit
+        } else {
+            self.block_at(end)
+        };
+        true
     }
 
     /// W6: clear dirty, then set writeback, then queue.
@@ -305,8 +351,7 @@ impl<V: AsRef<[u64]>, E> WritebackPass<V, E> {
     where
         W: AsRef<[u64]> + AsMut<[u64]>,
     {
-        cx.folio.clear_dirty(self.blocks);
-        cx.folio.start_writeback(self.blocks);
+        cx.folio.clean_into_writeback(self.blocks);
         self.state = State::Offered;
         Step::Queue(self.piece)
     }

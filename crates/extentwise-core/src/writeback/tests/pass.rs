@@ -1,6 +1,7 @@
 //! The pass over a folio (W1–W11).
 
 use super::*;
+use crate::ordered::ExtentStore;
 
 #[test]
 fn w6_a_run_is_cut_at_extents_and_each_piece_is_counted() {
@@ -18,6 +19,93 @@ fn w6_a_run_is_cut_at_extents_and_each_piece_is_counted() {
     assert_eq!(complete(&mut device, &mut folio, &mut table), 1);
     assert!(!folio.is_in_writeback());
     assert_eq!(device.completed, 1);
+}
+
+/// Steps to the next piece, which is accepted.
+fn next_piece<T: ExtentStore>(
+    pass: &mut WritebackPass<[u64; 1], &'static str>,
+    folio: &mut Folio,
+    table: &mut OrderedTable<T>,
+    bios: &mut Bios,
+) -> Option<Piece> {
+    loop {
+        let mut cx = PassContext {
+            folio: &mut *folio,
+            table: &mut *table,
+            bios: &mut *bios,
+            observer: &mut (),
+        };
+        match pass.step(&mut cx) {
+            Step::Queue(piece) => return Some(piece),
+            Step::Send(_) => {}
+            _ => return None,
+        }
+    }
+}
+
+#[test]
+fn w6_an_extent_that_changes_between_two_pieces_is_found_anew() {
+    for stride in [Stride::Extent, Stride::Block] {
+        let mut folio = folio_at(0, &[(0, 1), (2, 3), (4, 7)]);
+        let (mut table, mut bios) = (table_of(&[(0, 16)]), no_limits());
+        let mut pass = begin(&mut folio, 16 * B, stride);
+        let mut next = |table: &mut Table| {
+            let piece = next_piece(&mut pass, &mut folio, table, &mut bios)?;
+            Some((in_blocks(piece.range), piece.disk.get() / B))
+        };
+        assert_eq!(next(&mut table), Some(((0, 1), 0)));
+        assert_eq!(next(&mut table), Some(((2, 3), 2)));
+        // Space was given anew from block 4 on, in two parts.
+        let first = table.lookup(FileOffset::ZERO).unwrap().id();
+        table.remove(first, FileOffset::ZERO).unwrap();
+        for start in [4, 6] {
+            let (at, disk) = (FileOffset::new(start * B), DiskByte::new(start * 100 * B));
+            let spec = NewOrdered::plain(at, LenBytes::new(2 * B), disk);
+            table.insert(spec).unwrap();
+        }
+        let pieces = core::iter::from_fn(|| next(&mut table));
+        let found: heapless::Vec<_, 4> = pieces.collect();
+        match stride {
+            Stride::Extent => assert_eq!(found, [((4, 6), 400), ((6, 7), 600)]),
+            Stride::Block => assert_eq!(found, [((4, 5), 400), ((5, 6), 401), ((6, 7), 600)]),
+        }
+    }
+}
+
+#[test]
+fn w6_every_extent_of_a_run_is_found_in_order_and_holes_between_them() {
+    let extents: heapless::Vec<_, 8> = (0..8).map(|at| (2 * at, 2 * at + 1)).collect();
+    let mut table = table_of(&extents);
+    for _ in 0..2 {
+        let mut folio = folio_at(0, &[(0, 16)]);
+        let (mut bios, mut device) = (no_limits(), Device::default());
+        let report = pass(&mut folio, &mut table, &mut bios, &mut device, 16 * B);
+        assert_eq!(device.queued, extents);
+        assert_eq!(report.counts.submitted.get(), 8 * B);
+        assert_eq!(report.counts.missing.get(), 8 * B);
+    }
+}
+
+#[test]
+fn w6_more_extents_than_are_remembered_are_found_too() {
+    let mut table = OrderedTable::<FixedStore<64>>::new(block_size());
+    for start in 0..64 {
+        let (at, disk) = (FileOffset::new(start * B), DiskByte::new(start * 100 * B));
+        let spec = NewOrdered::plain(at, LenBytes::new(B), disk);
+        table.insert(spec).unwrap();
+    }
+    let size = LenBytes::new(64 * B);
+    let geometry = FolioGeometry::new(FileOffset::ZERO, size, block_size()).unwrap();
+    let mut folio = Folio::empty(geometry).unwrap();
+    folio.mark_dirty(geometry.all());
+    let mut bios = no_limits();
+    let mut pass = begin(&mut folio, 64 * B, Stride::Extent);
+    let pieces = core::iter::from_fn(|| next_piece(&mut pass, &mut folio, &mut table, &mut bios));
+    assert!(
+        pieces
+            .map(|piece| piece.disk.get() / B)
+            .eq((0..64).map(|block| block * 100))
+    );
 }
 
 #[test]
