@@ -261,15 +261,30 @@ impl<M: BlockMemory> ExtentBuffer<M> {
     /// overlap (B3).
     #[inline]
     pub fn copy_within(&mut self, dst: u64, src: u64, len: u64) -> Result<(), BufferError> {
-        let from = self.range(src, len)?;
-        let to = self.writable_range(dst, len)?;
-        if let Some(bytes) = self.memory.whole_mut()
-            && from.end <= bytes.len()
-            && to.end <= bytes.len()
+        // In one piece, one check does for both ranges: they are equally long.
+        if self.flags.contains(BufferFlags::UPTODATE)
+            && let (Ok(to), Ok(from), Ok(count)) = (
+                usize::try_from(dst),
+                usize::try_from(src),
+                usize::try_from(len),
+            )
+            && let Some(bytes) = self.memory.whole_mut()
+            && let Some(rest) = bytes.len().checked_sub(count)
+            && to.max(from) <= rest
         {
-            bytes.copy_within(from, to.start);
+            self.flags.insert(BufferFlags::DIRTY);
+            bytes.copy_within(from..from + count, to);
             return Ok(());
         }
+        self.copy_by_chunks(dst, src, len)
+    }
+
+    /// As [`copy_within`](Self::copy_within), whatever the memory; or says what is
+    /// wrong. Apart, so that the one above is small where it is used.
+    #[inline(never)]
+    fn copy_by_chunks(&mut self, dst: u64, src: u64, len: u64) -> Result<(), BufferError> {
+        let from = self.range(src, len)?;
+        let to = self.writable_range(dst, len)?;
         let (dst, src, len) = (to.start, from.start, from.end - from.start);
         let low = dst.min(src);
         if self.memory.chunk(low).len() >= dst.max(src) - low + len {
