@@ -113,6 +113,37 @@ fn c5_writeback_begins_by_itself_at_the_background_limit() {
     assert!(stage.take().iter().any(is_write));
 }
 
+/// Extents of four blocks; writeback begins behind eight dirty ones.
+fn config_of_short_extents() -> Config {
+    Config {
+        extent_bytes_max: LenBytes::new(4 * BLOCK),
+        dirty_bytes_background: LenBytes::new(8 * BLOCK),
+        ..config_of_folios(BLOCK)
+    }
+}
+
+#[test]
+fn a_background_round_leaves_the_extent_that_is_not_full_yet() {
+    let mut stage = Stage::new(config_of_short_extents());
+    for block in 0..9 {
+        stage.write(block * BLOCK, &pattern(BLOCK, 1));
+    }
+    stage.run();
+    let dirty = stage.engine.dirty_ranges(stage.handle).unwrap();
+    assert_eq!(dirty, [range(8 * BLOCK, 9 * BLOCK)]);
+}
+
+#[test]
+fn c5_a_background_round_leaves_nothing_where_other_files_are_dirty() {
+    let mut stage = Stage::new(config_of_short_extents());
+    let first = stage.handle;
+    stage.write(0, &pattern(7 * BLOCK, 1));
+    stage.handle = stage.engine.open(FileId(2), FileOffset::ZERO).unwrap();
+    stage.write(0, &pattern(2 * BLOCK, 2));
+    stage.run();
+    assert_eq!(stage.engine.dirty_ranges(first), Ok(vec![]));
+}
+
 #[test]
 fn c5_data_that_has_been_dirty_for_too_long_is_written_without_being_asked_for() {
     let mut stage = Stage::new(config());

@@ -27,8 +27,9 @@ const LARGE: usize = 2 << 20;
 const SMALL: usize = 4096;
 /// Transfers of direct I/O under way.
 const DIRECT_DEPTH: u32 = 16;
-/// Transfers of ours under way: a sync writes as many blocks as were dirtied.
-const DEPTH: u32 = 128;
+/// Transfers of ours under way: a sync of the random work writes a thousand blocks,
+/// and the kernel hands all of its own to the device at once too.
+const DEPTH: u32 = 1024;
 /// Writes between two syncs of the random work.
 const SYNC_EVERY: u64 = 1000;
 /// At least five pairs, by the rule.
@@ -265,7 +266,7 @@ impl Ours {
         let mut config = Config::new(BlockSize::new(BLOCK).context("a block")?)
             .with_cache_bytes(LenBytes::new(bytes + bytes / 4));
         // Multiples of the 1,280 KiB that a loop device takes at a time.
-        config.extent_bytes_max = LenBytes::new(160 << 20);
+        config.extent_bytes_max = LenBytes::new(20 << 20);
         config.dirty_bytes_background = LenBytes::new(80 << 20);
         config.file_dirty_bytes_max = config.dirty_bytes_max;
         let mut mapping = Identity::new();

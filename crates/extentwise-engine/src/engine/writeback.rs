@@ -59,7 +59,25 @@ impl<M: Memory, P: Mapping> Engine<M, P> {
             if self.dirty_bytes <= self.config.dirty_bytes_background.get() {
                 return;
             }
-            self.write_back(file, WHOLE);
+            self.write_back(file, self.background_range(file));
+        }
+    }
+
+    /// What a background round writes of a file: all, but where nothing else is
+    /// dirty, the end that does not fill an extent waits, if the limit allows. A
+    /// writer who goes on would otherwise have each round end in a short write.
+    fn background_range(&self, key: Key) -> FileRange {
+        let last = self.files.get(key).and_then(|file| {
+            let (_, folio) = file.dirty.last_key_value()?;
+            let end = self.folios.get(*folio)?.geometry().range().end().get();
+            (file.dirty_bytes == self.dirty_bytes).then_some(end)
+        });
+        let extent = self.config.extent_bytes_max.get();
+        match last.map(|end| (end, end % extent)) {
+            Some((end, rest)) if rest <= self.config.dirty_bytes_background.get() => {
+                FileRange::clamped(FileOffset::ZERO, FileOffset::new(end - rest))
+            }
+            _ => WHOLE,
         }
     }
 
