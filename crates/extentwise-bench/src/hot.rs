@@ -53,6 +53,11 @@ pub(crate) static HOT_PATHS: &[HotPath] = &[
         run: |turns| runs::repeat(Shape::Full, turns),
     },
     HotPath {
+        name: "runs, 4096 bits sparse",
+        turns: 1000,
+        run: |turns| runs::repeat(Shape::Sparse, turns),
+    },
+    HotPath {
         name: "runs, 4096 bits alternating",
         turns: 50,
         run: |turns| runs::repeat(Shape::Alternating, turns),

@@ -313,12 +313,14 @@ impl Iterator for Runs<'_> {
 /// Where a scan of a bitmap's runs stands; the words are handed in each time,
 /// so that they may be anybody's.
 ///
-/// **Invariant**: `ahead` holds the set bits of the word at `word` that are not
-/// answered yet, none of them at or behind `end`.
+/// **Invariant**: of the word whose first block is `base`, `starts` has the first
+/// bit of each run that is not answered yet and `ends` the first bit behind each,
+/// but for one that goes on behind the word. None is at or behind `end`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunCursor {
-    ahead: u64,
-    word: usize,
+    starts: u64,
+    ends: u64,
+    base: usize,
     end: usize,
 }
 
@@ -326,71 +328,107 @@ impl RunCursor {
     /// A scan of `range`, which must be cut to the bitmap.
     #[inline]
     pub(crate) fn new(words: &[u64], range: BlockRange) -> Self {
-        let start = range.start().get();
+        let (start, end) = (range.start().get(), range.end().get());
+        let into = start % WORD_BITS;
         let mut cursor = Self {
-            ahead: 0,
-            word: start / WORD_BITS,
-            end: range.end().get(),
+            starts: 0,
+            ends: 0,
+            base: start - into,
+            end,
         };
-        if !range.is_empty() {
-            cursor.ahead = cursor.load(words) & (u64::MAX << (start % WORD_BITS));
+        if let Some(word) = words.get(start / WORD_BITS)
+            && !range.is_empty()
+        {
+            let word = cut_word(*word, end - cursor.base);
+            cursor.look_at(cursor.base, word & (u64::MAX << into));
         }
         cursor
     }
 
-    /// The next run. Most runs lie inside a word, and cost no load and no loop.
+    /// The next run. Most runs end inside a word, and cost no load and no loop:
+    /// finding the next start does not wait for the end of this one.
     #[inline]
     pub(crate) fn next_run(&mut self, words: &[u64]) -> Option<BlockRange> {
-        while self.ahead == 0 {
-            if (self.word + 1) * WORD_BITS >= self.end {
+        while self.starts == 0 {
+            let base = self.base + WORD_BITS;
+            if base >= self.end {
                 return None;
             }
-            self.word += 1;
-            self.ahead = self.load(words);
+            let word = *words.get(base / WORD_BITS)?;
+            self.look_at(base, cut_word(word, self.end - base));
         }
-        let base = self.word * WORD_BITS;
-        let start = base + self.ahead.trailing_zeros() as usize;
-        // Adding its lowest bit carries through the first run of the word.
-        let carried = self
-            .ahead
-            .wrapping_add(self.ahead & self.ahead.wrapping_neg());
-        if carried != 0 {
-            self.ahead &= carried;
-            let end = base + carried.trailing_zeros() as usize;
-            return Some(BlockRange::clamped(start, end));
+        let start = self.base + self.starts.trailing_zeros() as usize;
+        self.starts &= self.starts - 1;
+        if self.ends != 0 {
+            let end = self.base + self.ends.trailing_zeros() as usize;
+            self.ends &= self.ends - 1;
+            return Some(BlockRange::in_order(start, end));
         }
-        let end = end_of_long_run(words, start, self.end);
-        self.word = end / WORD_BITS;
-        self.ahead = 0;
-        if end < self.end {
-            self.ahead = self.load(words) & (u64::MAX << (end % WORD_BITS));
-        }
+        let (end, ahead) = end_of_ones(words, start, self.end);
+        self.look_at(end - end % WORD_BITS, ahead);
         Some(BlockRange::clamped(start, end))
     }
 
-    /// The bits of the current word before `end`.
+    /// Goes on in the word whose first block is `base`, of which these bits are
+    /// ahead.
     #[inline]
-    fn load(&self, words: &[u64]) -> u64 {
-        let word = words.get(self.word).copied().unwrap_or(0);
-        let bits = self.end - self.word * WORD_BITS;
-        if bits < WORD_BITS {
-            word & !(u64::MAX << bits)
-        } else {
-            word
-        }
+    fn look_at(&mut self, base: usize, ahead: u64) {
+        self.base = base;
+        self.starts = ahead & !(ahead << 1);
+        self.ends = !ahead & (ahead << 1);
     }
 }
 
-/// How many words from the front have this value. It looks at eight at a time,
-/// which compiles to wide instructions, unless one of the first is another.
+/// The first `bits` of a word.
 #[inline]
-fn same_front(words: &[u64], value: u64) -> usize {
+fn cut_word(word: u64, bits: usize) -> u64 {
+    // Only a last word is cut; no other pays for it.
+    #[cold]
+    fn cut(word: u64, bits: usize) -> u64 {
+        word & !(u64::MAX << bits)
+    }
+    if bits < WORD_BITS {
+        cut(word, bits)
+    } else {
+        word
+    }
+}
+
+/// Where the run of set bits ends that goes from `start` to the end of its word or
+/// further, and what is ahead in the word of that place; nothing at the end.
+#[inline(never)] // Few runs are so long; a loop over the others stays small.
+fn end_of_ones(words: &[u64], start: usize, end: usize) -> (usize, u64) {
+    // A first word that is all set is looked at once more: a folio's words then are
+    // whole chunks.
+    let first = start.div_ceil(WORD_BITS);
+    let words = words.get(first..words_for(end)).unwrap_or_default();
+    let whole = same_front::<{ u64::MAX }>(words);
+    let Some(word) = words.get(whole) else {
+        return (end, 0);
+    };
+    let base = (first + whole) * WORD_BITS;
+    let into = word.trailing_ones() as usize;
+    let ahead = cut_word(*word, end - base) & (u64::MAX << into);
+    ((base + into).min(end), ahead)
+}
+
+/// How many words from the front have this value. It looks at eight at a time,
+/// which compiles to wide instructions.
+#[inline]
+fn same_front<const VALUE: u64>(words: &[u64]) -> usize {
     const WIDE: usize = 8;
-    let differs = |chunk: &[u64; WIDE]| chunk.iter().fold(0, |all, word| all | (word ^ value)) != 0;
-    let (wide, _) = words.as_chunks::<WIDE>();
-    let skipped = WIDE * wide.iter().take_while(|chunk| !differs(chunk)).count();
-    let rest = words.get(skipped..).unwrap_or_default();
-    skipped + rest.iter().take_while(|word| **word == value).count()
+    let mut rest = words;
+    while let Some((chunk, behind)) = rest.split_first_chunk::<WIDE>()
+        && chunk.iter().fold(0, |all, word| all | (word ^ VALUE)) == 0
+    {
+        rest = behind;
+    }
+    while let Some((word, behind)) = rest.split_first()
+        && *word == VALUE
+    {
+        rest = behind;
+    }
+    words.len() - rest.len()
 }
 
 #[inline]
@@ -403,25 +441,18 @@ fn test(words: &[u64], bit: usize) -> bool {
 /// The first set bit at or behind `from`, or `end` where there is none before it.
 #[inline]
 fn next_set(words: &[u64], from: usize, end: usize) -> usize {
-    next_bit(words, from, end, 0)
+    next_bit::<0>(words, from, end)
 }
 
 /// The first clear bit at or behind `from`, or `end` where there is none before it.
 #[inline]
 fn next_clear(words: &[u64], from: usize, end: usize) -> usize {
-    next_bit(words, from, end, u64::MAX)
+    next_bit::<{ u64::MAX }>(words, from, end)
 }
 
-/// [`next_clear`] as a call of its own, so that [`RunCursor::next_run`], which rarely
-/// needs it, is inlined.
-#[inline(never)]
-fn end_of_long_run(words: &[u64], start: usize, end: usize) -> usize {
-    next_clear(words, start, end)
-}
-
-/// The first bit that differs from those of `flip`: a word at a time.
+/// The first bit that differs from those of `SAME`: a word at a time.
 #[inline]
-fn next_bit(words: &[u64], from: usize, end: usize, flip: u64) -> usize {
+fn next_bit<const SAME: u64>(words: &[u64], from: usize, end: usize) -> usize {
     if from >= end {
         return end;
     }
@@ -429,19 +460,18 @@ fn next_bit(words: &[u64], from: usize, end: usize, flip: u64) -> usize {
     let Some(first) = words.get(w) else {
         return end;
     };
-    let mut found = (first ^ flip) >> (from % WORD_BITS) << (from % WORD_BITS);
+    let mut found = (first ^ SAME) >> (from % WORD_BITS) << (from % WORD_BITS);
     if found == 0 {
         if (w + 1) * WORD_BITS >= end {
             return end;
         }
-        let behind = words_for(end).min(words.len());
-        let ahead = words.get(w + 1..behind).unwrap_or_default();
-        let same = same_front(ahead, flip);
+        let ahead = words.get(w + 1..words_for(end)).unwrap_or_default();
+        let same = same_front::<SAME>(ahead);
         let Some(word) = ahead.get(same) else {
             return end;
         };
         w += 1 + same;
-        found = word ^ flip;
+        found = word ^ SAME;
     }
     (w * WORD_BITS + found.trailing_zeros() as usize).min(end)
 }

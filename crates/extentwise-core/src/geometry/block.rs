@@ -113,6 +113,12 @@ impl BlockRange {
         }
     }
 
+    /// From `start` to `end`, of which the caller knows that they do not cross.
+    #[inline]
+    pub(crate) const fn in_order(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
     /// The run of one block.
     #[must_use]
     pub const fn one(block: BlockIndex) -> Self {
