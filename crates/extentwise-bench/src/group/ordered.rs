@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 
 use extentwise_core::geometry::{DiskByte, FileOffset, FileRange, LenBytes};
-use extentwise_core::ordered::{IoOutcome, NewOrdered, OrderedExtent, OrderedTable, TreeStore};
+use extentwise_core::ordered::{
+    FinishObserver, IoOutcome, NewOrdered, OrderedExtent, OrderedId, OrderedTable, TreeStore,
+};
 use rangemap::RangeMap;
 
 use crate::bits::numbers;
@@ -125,15 +127,22 @@ impl Extents for Ours {
     fn finish(&mut self, start: u64) {
         let (start, end) = (FileOffset::new(start), FileOffset::new(start + LEN));
         let outcome = IoOutcome::Written { valid_end: end };
-        let id = self.0.lookup(start).map(OrderedExtent::id);
-        let done = self
-            .0
-            .finish(FileRange::clamped(start, end), outcome, &mut ());
-        if done.completed == 1
-            && let Some(id) = id
-        {
+        let mut done = Done(None);
+        self.0
+            .finish(FileRange::clamped(start, end), outcome, &mut done);
+        if let Some((id, start)) = done.0 {
             black_box(self.0.remove(id, start));
         }
+    }
+}
+
+/// The extent that is done, as an engine notes it.
+struct Done(Option<(OrderedId, FileOffset)>);
+
+impl FinishObserver for Done {
+    #[inline]
+    fn completed(&mut self, extent: &OrderedExtent) {
+        self.0 = Some((extent.id(), extent.file_offset()));
     }
 }
 

@@ -75,6 +75,40 @@ impl NewOrdered {
             kind: OrderedKind::Plain,
         }
     }
+
+    /// Checks the numbers (O1); answers the bytes of the file.
+    #[inline]
+    pub(super) fn check(&self, block_size: BlockSize) -> Result<FileRange, OrderedError> {
+        let numbers = [
+            ("file_offset", self.file_offset.get()),
+            ("num_bytes", self.num_bytes.get()),
+            ("disk_bytenr", self.disk_bytenr.get()),
+            ("offset", self.offset.get()),
+            ("disk_num_bytes", self.disk_num_bytes.get()),
+        ];
+        let all = numbers.iter().fold(0, |all, (_, value)| all | value);
+        if !block_size.divides(all) {
+            let odd = numbers.into_iter().find(|(_, v)| !block_size.divides(*v));
+            let (name, value) = odd.unwrap_or_default();
+            return Err(OrderedError::Unaligned(name, value));
+        }
+        if self.num_bytes.is_zero() {
+            return Err(OrderedError::Empty);
+        }
+        let range = FileRange::at(self.file_offset, self.num_bytes)
+            .ok_or(OrderedError::Overflow("file_offset + num_bytes"))?;
+        let used = self
+            .offset
+            .checked_add(self.num_bytes)
+            .ok_or(OrderedError::Overflow("offset + num_bytes"))?;
+        if self.disk_num_bytes < used {
+            return Err(OrderedError::DiskTooSmall(self.disk_num_bytes));
+        }
+        self.disk_bytenr
+            .checked_add(self.disk_num_bytes)
+            .ok_or(OrderedError::Overflow("disk_bytenr + disk_num_bytes"))?;
+        Ok(range)
+    }
 }
 
 /// A rule that the numbers of an ordered extent break (O1).
@@ -163,47 +197,17 @@ pub struct OrderedExtent {
 }
 
 impl OrderedExtent {
-    /// Checks the numbers and makes the extent: nothing finished, nothing
-    /// truncated (O1).
-    pub(super) fn new(
-        id: OrderedId,
-        spec: NewOrdered,
-        block_size: BlockSize,
-    ) -> Result<Self, OrderedError> {
-        let aligned = [
-            ("file_offset", spec.file_offset.get()),
-            ("num_bytes", spec.num_bytes.get()),
-            ("disk_bytenr", spec.disk_bytenr.get()),
-            ("offset", spec.offset.get()),
-            ("disk_num_bytes", spec.disk_num_bytes.get()),
-        ];
-        if let Some((name, value)) = aligned.into_iter().find(|(_, v)| !block_size.divides(*v)) {
-            return Err(OrderedError::Unaligned(name, value));
-        }
-        if spec.num_bytes.is_zero() {
-            return Err(OrderedError::Empty);
-        }
-        spec.file_offset
-            .checked_add(spec.num_bytes)
-            .ok_or(OrderedError::Overflow("file_offset + num_bytes"))?;
-        let used = spec
-            .offset
-            .checked_add(spec.num_bytes)
-            .ok_or(OrderedError::Overflow("offset + num_bytes"))?;
-        if spec.disk_num_bytes < used {
-            return Err(OrderedError::DiskTooSmall(spec.disk_num_bytes));
-        }
-        spec.disk_bytenr
-            .checked_add(spec.disk_num_bytes)
-            .ok_or(OrderedError::Overflow("disk_bytenr + disk_num_bytes"))?;
-        Ok(Self {
+    /// An extent of checked numbers: nothing finished, nothing truncated (O1).
+    #[inline]
+    pub(super) const fn new(id: OrderedId, spec: NewOrdered) -> Self {
+        Self {
             id,
             spec,
             bytes_left: spec.num_bytes,
             truncated_len: spec.num_bytes,
             flags: spec.kind.flags(),
             valid_end: spec.file_offset,
-        })
+        }
     }
 
     /// Its name.

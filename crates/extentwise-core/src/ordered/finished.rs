@@ -105,8 +105,12 @@ impl Spans for alloc::vec::Vec<Span> {
 }
 
 /// Joins `span` to a sorted list of spans that neither overlap nor touch.
-fn mark<L: Spans>(list: &mut L, span: Span, double: &mut dyn FnMut(Span)) -> u64 {
+fn mark<L: Spans>(list: &mut L, span: Span, bytes_left: u64, double: &mut dyn FnMut(Span)) -> u64 {
     let (start, end) = span;
+    if bytes_left == 0 {
+        double(span);
+        return 0;
+    }
     let first = list.as_slice().partition_point(|known| known.1 < start);
     let mut joined = span;
     let mut met = 0;
@@ -133,7 +137,9 @@ fn mark<L: Spans>(list: &mut L, span: Span, double: &mut dyn FnMut(Span)) -> u64
             list.remove(first + 1);
         }
     }
-    end.saturating_sub(start).saturating_sub(known_bytes)
+    end.saturating_sub(start)
+        .saturating_sub(known_bytes)
+        .min(bytes_left)
 }
 
 fn split_off<L: Spans>(list: &mut L, at: u64) -> L {
@@ -159,8 +165,14 @@ fn finished_before(list: &[Span], before: u64) -> u64 {
 macro_rules! remembering_map {
     ([$($generics:tt)*] $name:ty) => {
         impl $($generics)* FinishedMap for $name {
+            #[inline]
             fn mark(&mut self, span: Span, bytes_left: u64, double: &mut dyn FnMut(Span)) -> u64 {
-                mark(&mut self.0, span, double).min(bytes_left)
+                // Most extents are finished at once. From then on no byte is left,
+                // which says it all.
+                if self.0.is_empty() && span.1.saturating_sub(span.0) == bytes_left {
+                    return bytes_left;
+                }
+                mark(&mut self.0, span, bytes_left, double)
             }
 
             fn split_off(&mut self, at: u64, finished: u64) -> Option<Self> {

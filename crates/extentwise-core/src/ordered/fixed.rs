@@ -1,6 +1,8 @@
 //! A store of fixed capacity, without allocation.
 
-use super::{Entry, ExtentStore, FinishedMap, FixedFinishedMap, OrderedExtent};
+use super::{
+    AddError, Entry, ExtentStore, FinishedMap, FixedFinishedMap, OrderedExtent, OrderedId,
+};
 use crate::geometry::{FileOffset, FileRange};
 
 /// At most `N` ordered extents in a sorted array. Lookups cost `O(log n)`,
@@ -72,13 +74,25 @@ impl<const N: usize, F: FinishedMap> ExtentStore for FixedStore<N, F> {
         !self.entries.is_full()
     }
 
-    fn add(&mut self, entry: Entry<F>) -> Result<(), Entry<F>> {
-        let index = self.lower_bound(entry.extent.file_offset());
-        self.entries.insert(index, entry)
+    fn add(&mut self, entry: Entry<F>) -> Result<(), AddError> {
+        let range = entry.extent.range();
+        let index = self.lower_bound(range.end());
+        let before = index
+            .checked_sub(1)
+            .and_then(|index| self.entries.get(index));
+        if before.is_some_and(|before| before.extent.range().end() > range.start()) {
+            return Err(AddError::Overlap);
+        }
+        self.entries
+            .insert(index, entry)
+            .map_err(|_| AddError::Full)
     }
 
-    fn take(&mut self, start: FileOffset) -> Option<Entry<F>> {
+    fn take(&mut self, id: OrderedId, start: FileOffset) -> Option<OrderedExtent> {
         let index = self.index_of(start)?;
-        Some(self.entries.remove(index))
+        self.entries
+            .get(index)
+            .filter(|entry| entry.extent.id() == id)?;
+        Some(self.entries.remove(index).extent)
     }
 }

@@ -10,6 +10,8 @@
 mod extent;
 mod finished;
 mod fixed;
+#[cfg(feature = "alloc")]
+mod leaf;
 mod near;
 mod shared;
 mod store;
@@ -29,7 +31,7 @@ pub use finished::{FinishedMap, FixedFinishedMap, NoFinishedMap, Span};
 pub use fixed::FixedStore;
 pub(crate) use near::{ExtentHint, NearExtents};
 pub use shared::SharedTable;
-pub use store::{Entry, ExtentStore};
+pub use store::{AddError, Entry, ExtentStore};
 pub use table::{
     FinishObserver, Finished, InsertError, IoOutcome, OrderedTable, SplitError, Truncated,
 };

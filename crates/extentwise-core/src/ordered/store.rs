@@ -1,10 +1,11 @@
 //! Where the ordered extents of a file are kept: storage only, no rules.
 
-use super::{FinishedMap, OrderedExtent};
+use super::{FinishedMap, OrderedExtent, OrderedId};
 use crate::geometry::{FileOffset, FileRange};
 
 /// An ordered extent with the memory of what was finished of it.
 #[derive(Clone, Debug)]
+#[repr(C)] // Where an extent lies is in the first line of the cache.
 pub struct Entry<F> {
     pub(super) extent: OrderedExtent,
     pub(super) finished: F,
@@ -15,6 +16,15 @@ impl<F> Entry<F> {
     pub const fn extent(&self) -> &OrderedExtent {
         &self.extent
     }
+}
+
+/// Why an entry was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// It overlaps an extent that is there.
+    Overlap,
+    /// The store holds as many as it can.
+    Full,
 }
 
 /// A container of ordered extents sorted by file offset, without overlaps.
@@ -49,9 +59,9 @@ pub trait ExtentStore: Default {
     /// Whether one more entry fits.
     fn has_room(&self) -> bool;
 
-    /// Adds an entry; a full store hands it back.
-    fn add(&mut self, entry: Entry<Self::Finished>) -> Result<(), Entry<Self::Finished>>;
+    /// Adds an entry. One that overlaps another, or does not fit, changes nothing.
+    fn add(&mut self, entry: Entry<Self::Finished>) -> Result<(), AddError>;
 
-    /// Takes out the entry that begins at `start`.
-    fn take(&mut self, start: FileOffset) -> Option<Entry<Self::Finished>>;
+    /// Takes out the extent `id`, which begins at `start`.
+    fn take(&mut self, id: OrderedId, start: FileOffset) -> Option<OrderedExtent>;
 }

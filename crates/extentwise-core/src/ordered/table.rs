@@ -2,8 +2,8 @@
 
 use super::wait::{FailureLog, FailureSeq, OrderedWait, WaitState};
 use super::{
-    Entry, ExtentStore, FinishedMap, NewOrdered, OrderedError, OrderedExtent, OrderedFlags,
-    OrderedId,
+    AddError, Entry, ExtentStore, FinishedMap, NewOrdered, OrderedError, OrderedExtent,
+    OrderedFlags, OrderedId,
 };
 use crate::geometry::{BlockSize, FileOffset, FileRange, LenBytes};
 use core::fmt;
@@ -169,16 +169,21 @@ impl<S: ExtentStore> OrderedTable<S> {
 
     /// Adds an extent, of which nothing is finished (O1). An unaligned or
     /// overlapping one is an error and changes nothing.
+    #[inline]
     pub fn insert(&mut self, spec: NewOrdered) -> Result<OrderedId, InsertError> {
+        let range = spec.check(self.block_size).map_err(InsertError::Invalid)?;
         let id = OrderedId(self.next_id);
-        let extent = OrderedExtent::new(id, spec, self.block_size).map_err(InsertError::Invalid)?;
-        if let Some(other) = self.first_in(extent.range()) {
-            return Err(InsertError::Overlap(other.range()));
-        }
-        let finished = S::Finished::default();
-        self.store
-            .add(Entry { extent, finished })
-            .map_err(|_| InsertError::Full)?;
+        let entry = Entry {
+            extent: OrderedExtent::new(id, spec),
+            finished: S::Finished::default(),
+        };
+        self.store.add(entry).map_err(|error| match error {
+            AddError::Full => InsertError::Full,
+            AddError::Overlap => {
+                let other = self.first_in(range).map_or(range, OrderedExtent::range);
+                InsertError::Overlap(other)
+            }
+        })?;
         self.next_id = self.next_id.saturating_add(1);
         self.layout = self.layout.wrapping_add(1);
         Ok(id)
@@ -186,6 +191,7 @@ impl<S: ExtentStore> OrderedTable<S> {
 
     /// The extent that covers `at`.
     #[must_use]
+    #[inline]
     pub fn lookup(&self, at: FileOffset) -> Option<&OrderedExtent> {
         self.store
             .at_or_before(at)
@@ -286,11 +292,8 @@ impl<S: ExtentStore> OrderedTable<S> {
     /// completer does when its outcome is on record. Answers it as it is now,
     /// with the smallest `truncated_len` (O8); `None` if it left before.
     pub fn remove(&mut self, id: OrderedId, start: FileOffset) -> Option<OrderedExtent> {
-        self.store
-            .at_or_before(start)
-            .filter(|extent| extent.file_offset() == start && extent.id() == id)?;
         self.layout = self.layout.wrapping_add(1);
-        Some(self.store.take(start)?.extent)
+        self.store.take(id, start)
     }
 
     /// Splits the extent around `at` in two that cover it exactly; the front
@@ -319,7 +322,7 @@ impl<S: ExtentStore> OrderedTable<S> {
             .get_mut(whole.file_offset())
             .ok_or(SplitError::NoExtent)?;
         let back = entry.split_off(at, back_id)?;
-        // `has_room` answered for this one.
+        // `has_room` answered for this one, which lies where the whole was.
         self.store.add(back).map_err(|_| SplitError::Full)?;
         self.next_id = self.next_id.saturating_add(1);
         self.layout = self.layout.wrapping_add(1);
