@@ -195,7 +195,13 @@ impl<W: AsRef<[u64]>> BlockBitmap<W> {
     #[must_use]
     #[inline]
     pub fn next_run(&self, range: BlockRange) -> Option<BlockRange> {
-        RunCursor::new(self.words(), self.cut_range(range)).next_run(self.words())
+        let end = self.cut(range.end().get());
+        let start = next_set(self.words(), range.start().get(), end);
+        if start >= end {
+            return None;
+        }
+        let end = next_clear(self.words(), start, end);
+        Some(BlockRange::in_order(start, end))
     }
 
     /// The first run of clear blocks in `range`.
