@@ -4,12 +4,11 @@
 //! A model that only one of them knows is a fault.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use crate::Usage;
 use crate::documented::Listed;
-use crate::report::{Report, announce};
+use crate::report::{Report, announce, read_lines};
 use crate::table::{self, Row};
 use crate::workspace::{Effort, Workspace};
 
@@ -134,26 +133,16 @@ fn explore(
 fn run_and_read(command: &mut Command, report: &mut Report) -> Vec<Model> {
     let line = announce(command);
     let mut found = Vec::new();
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            report.fault(format!("`{line}` did not start: {error}"));
-            return found;
-        }
-    };
-    let output = child.stdout.take().map(BufReader::new);
-    for text in output.into_iter().flat_map(BufReader::lines) {
-        let Ok(text) = text else { break };
-        if let Some(model) = Model::parse(&text) {
+    let ended = read_lines(command, |text| {
+        if let Some(model) = Model::parse(text) {
             eprintln!("{}: {} executions", model.name, model.executions);
             found.push(model);
         }
-    }
-    match child.wait() {
-        Ok(status) if status.success() => {}
+    });
+    match ended {
         // The faults of the models are named one by one.
-        Ok(_) if found.iter().any(|model| !model.faults().is_empty()) => {}
-        Ok(status) => report.fault(format!("`{line}`: {status}")),
+        _ if found.iter().any(|model| !model.faults().is_empty()) => {}
+        Ok(()) => {}
         Err(error) => report.fault(format!("`{line}`: {error}")),
     }
     found

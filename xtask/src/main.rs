@@ -130,7 +130,7 @@ static VERBS: &[Verb] = &[
         name: "bench",
         options: "[--quick] [--json FILE] [--only NAME] [--record]",
         help: "rows against what else one could use, which fail below their goals",
-        action: Action::Run(bench::run),
+        action: Action::CheckOrRun(bench::check, bench::run),
     },
     Verb {
         name: "verify",
@@ -212,7 +212,7 @@ fn refuse_options(options: &[String]) -> Result<(), Usage> {
 fn verb_list() -> String {
     let lines = VERBS.iter().map(|verb| {
         let call = format!("{} {}", verb.name, verb.options);
-        format!("\n  {call:<32}{}", verb.help)
+        format!("\n  {call:<32} {}", verb.help)
     });
     std::iter::once("usage: cargo xtask VERB [OPTIONS]\n".into())
         .chain(lines)

@@ -1,7 +1,8 @@
 //! What a check found.
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// The findings of one check. It goes on after a fault, so that one run shows all of them.
 #[derive(Default)]
@@ -84,6 +85,23 @@ impl Report {
     }
 }
 
+/// Runs `command` and hands on each line of its output as it comes. The error says how it ended,
+/// unless with exit status 0.
+pub(crate) fn read_lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<(), String> {
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| format!("did not start: {error}"))?;
+    let output = child.stdout.take().map(BufReader::new);
+    for text in output.into_iter().flat_map(|output| output.split(b'\n')) {
+        let Ok(text) = text else { break };
+        each(&String::from_utf8_lossy(&text));
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Prints the command as one would type it, and returns it.
 pub(crate) fn announce(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program())
@@ -118,6 +136,21 @@ mod tests {
         assert!(report.passed());
         report.count("tests", 2, 3);
         assert!(!report.passed());
+    }
+
+    #[test]
+    fn lines_are_handed_on_whatever_bytes_they_hold_and_the_end_is_told() {
+        let shell = |text: &str| {
+            let mut lines = Vec::new();
+            let mut command = Command::new("sh");
+            let ended = read_lines(command.args(["-c", text]), |line| lines.push(line.into()));
+            (lines, ended.map_err(|error| error.contains('3')))
+        };
+        let said = ["a", "\u{fffd}"].map(String::from);
+        assert_eq!(shell("printf 'a\n\\377\n'"), (said.to_vec(), Ok(())));
+        assert_eq!(shell("printf a; exit 3"), (vec!["a".into()], Err(true)));
+        let nothing = read_lines(&mut Command::new("/nonexistent/program"), |_| ());
+        assert!(nothing.is_err_and(|error| error.starts_with("did not start: ")));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Runs the tests and counts what really ran.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::report::{Report, announce};
+use crate::report::{Report, announce, read_lines};
 use crate::workspace::{Effort, Workspace};
 
 /// Lower than what is there, high enough that a lost test file or feature shows.
@@ -48,27 +47,16 @@ pub(crate) struct Counts {
 pub(crate) fn run_and_count(command: &mut Command, report: &mut Report) -> Counts {
     let line = announce(command);
     let mut counts = Counts::default();
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            report.fault(format!("`{line}` did not start: {error}"));
-            return counts;
-        }
-    };
-    let output = child.stdout.take().map(BufReader::new);
-    for text in output.into_iter().flat_map(|output| output.split(b'\n')) {
-        let Ok(text) = text else { break };
-        let text = String::from_utf8_lossy(&text);
+    let ended = read_lines(command, |text| {
         println!("{text}");
-        counts.add(&text);
-    }
-    match child.wait() {
-        Ok(_) if counts.failed > 0 => {
+        counts.add(text);
+    });
+    match ended {
+        _ if counts.failed > 0 => {
             report.fault(format!("`{line}`: {} tests failed", counts.failed));
         }
-        Ok(status) if status.success() => {}
+        Ok(()) => {}
         // Something that did not compile, or a test that took its process down.
-        Ok(status) => report.fault(format!("`{line}`: {status}")),
         Err(error) => report.fault(format!("`{line}`: {error}")),
     }
     counts
