@@ -31,28 +31,44 @@ impl Checksum for Crc32c {
 
 #[cfg(feature = "std")]
 mod engine {
-    use crc_fast::{CrcAlgorithm, Digest};
+    use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
+    const BEGIN: u32 = u32::MAX;
+
+    /// The remainder before its final inversion. The engine's own state carries its tables about,
+    /// 39 ns of copying for a checksum of 16 KiB that takes 327.
     #[derive(Clone, Debug)]
-    pub(super) struct State(Digest);
+    pub(super) struct State(u32);
 
     impl Default for State {
         fn default() -> Self {
-            Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
+            Self(BEGIN)
         }
     }
 
     impl State {
         #[inline]
         pub(super) fn update(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
+            self.0 = if self.0 == BEGIN {
+                !crc32_iscsi(bytes)
+            } else {
+                continued(self.0, bytes)
+            };
         }
 
         #[inline]
         pub(super) fn finish(self) -> u32 {
-            // The engine answers every width in 64 bits; of this one, 32 are used.
-            u32::try_from(self.0.finalize()).unwrap_or_default()
+            !self.0
         }
+    }
+
+    /// Apart, so that the way of a single piece stays small.
+    #[inline(never)]
+    fn continued(state: u32, bytes: &[u8]) -> u32 {
+        let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, state.into());
+        digest.update(bytes);
+        // The engine keeps every width in 64 bits; of this one, 32 are used.
+        u32::try_from(digest.get_state()).unwrap_or_default()
     }
 }
 

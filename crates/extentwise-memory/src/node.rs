@@ -98,6 +98,14 @@ impl BlockMemory for NodeMemory {
     }
 
     #[inline]
+    fn contiguous_after(&self, offset: usize) -> usize {
+        match &self.bytes {
+            Bytes::One(_) => self.len().saturating_sub(offset),
+            Bytes::Pages(pages) => pages.contiguous_after(offset),
+        }
+    }
+
+    #[inline]
     fn contiguous_before(&self, end: usize) -> usize {
         match &self.bytes {
             Bytes::One(_) => end.min(self.len()),
@@ -119,6 +127,14 @@ impl BlockMemory for NodeMemory {
                 }
             }
             Bytes::Pages(pages) => pages.move_chunk(dst, src, len),
+        }
+    }
+
+    #[inline]
+    fn move_range(&mut self, dst: usize, src: usize, len: usize) {
+        match &mut self.bytes {
+            Bytes::One(_) => self.move_chunk(dst, src, len),
+            Bytes::Pages(pages) => pages.move_range(dst, src, len),
         }
     }
 }

@@ -286,24 +286,7 @@ impl<M: BlockMemory> ExtentBuffer<M> {
         let from = self.range(src, len)?;
         let to = self.writable_range(dst, len)?;
         let (dst, src, len) = (to.start, from.start, from.end - from.start);
-        let low = dst.min(src);
-        if self.memory.chunk(low).len() >= dst.max(src) - low + len {
-            self.memory.move_chunk(dst, src, len);
-        } else if dst <= src {
-            let mut done = 0;
-            while done < len {
-                let step = self.step_up(dst + done, src + done, len - done);
-                self.memory.move_chunk(dst + done, src + done, step);
-                done += step;
-            }
-        } else {
-            let mut left = len;
-            while left > 0 {
-                let step = self.step_down(dst + left, src + left, left);
-                left -= step;
-                self.memory.move_chunk(dst + left, src + left, step);
-            }
-        }
+        self.memory.move_range(dst, src, len);
         Ok(())
     }
 
@@ -438,25 +421,6 @@ impl<M: BlockMemory> ExtentBuffer<M> {
             }
             at += len;
         }
-    }
-
-    /// How far both ranges go on contiguously.
-    #[inline]
-    fn step_up(&self, dst: usize, src: usize, most: usize) -> usize {
-        let both = self
-            .memory
-            .chunk(dst)
-            .len()
-            .min(self.memory.chunk(src).len());
-        both.clamp(1, most)
-    }
-
-    /// How far both ranges, which end here, go back contiguously.
-    #[inline]
-    fn step_down(&self, dst_end: usize, src_end: usize, most: usize) -> usize {
-        let dst = self.memory.contiguous_before(dst_end);
-        let both = dst.min(self.memory.contiguous_before(src_end));
-        both.clamp(1, most)
     }
 }
 

@@ -28,6 +28,11 @@ pub trait BlockMemory {
         None
     }
 
+    /// Bytes of [`chunk`](Self::chunk).
+    fn contiguous_after(&self, offset: usize) -> usize {
+        self.chunk(offset).len()
+    }
+
     /// Bytes of the contiguous memory that ends right before `end`; zero at the
     /// start of the block.
     fn contiguous_before(&self, end: usize) -> usize;
@@ -35,6 +40,38 @@ pub trait BlockMemory {
     /// Copies `len` bytes from `src` to `dst`, as memmove does. Both ranges lie
     /// in the block, and each of them in one chunk.
     fn move_chunk(&mut self, dst: usize, src: usize, len: usize);
+
+    /// Copies `len` bytes from `src` to `dst`, as memmove does, chunk by chunk; ranges
+    /// outside the block are left alone. Memory that is one of several kinds hands this on, so that
+    /// the kind is asked for once.
+    #[inline]
+    fn move_range(&mut self, dst: usize, src: usize, len: usize) {
+        let end = dst.max(src).checked_add(len);
+        if end.is_none_or(|end| end > self.len()) {
+            return;
+        }
+        if self.contiguous_after(dst.min(src)) >= dst.abs_diff(src).saturating_add(len) {
+            self.move_chunk(dst, src, len);
+        } else if dst <= src {
+            let mut done = 0;
+            while done < len {
+                let (dst, src) = (dst + done, src + done);
+                let both = self.contiguous_after(dst).min(self.contiguous_after(src));
+                let step = both.clamp(1, len - done);
+                self.move_chunk(dst, src, step);
+                done += step;
+            }
+        } else {
+            let mut left = len;
+            while left > 0 {
+                let (dst, src) = (dst + left, src + left);
+                let both = self.contiguous_before(dst).min(self.contiguous_before(src));
+                let step = both.clamp(1, left);
+                self.move_chunk(dst - step, src - step, step);
+                left -= step;
+            }
+        }
+    }
 }
 
 /// A block whose bytes are one slice.
@@ -260,6 +297,11 @@ impl<L: PageList> BlockMemory for Scattered<L> {
         let len = self.chunk_len(offset);
         let bytes = self.pages.page_mut(page).get_mut(into..into + len);
         bytes.unwrap_or_default()
+    }
+
+    #[inline]
+    fn contiguous_after(&self, offset: usize) -> usize {
+        self.chunk_len(offset)
     }
 
     #[inline]

@@ -349,3 +349,25 @@ fn pages_that_cannot_hold_the_block_are_refused_by_name() {
     assert_eq!(refused(32, 0, 8), Some(ScatteredError::PageLength(0, PAGE)));
     assert_eq!(refused(PAGE, 4, held), None);
 }
+
+#[test]
+fn b3_memory_leaves_ranges_outside_it_alone_and_says_where_chunks_end() {
+    let mut pages = [[1_u8; 8], [2; 8]];
+    let mut memory = Scattered::new(&mut pages[..], 8, 2, 13).unwrap();
+    for (dst, src, len) in [
+        (0, usize::MAX, 1),
+        (usize::MAX, 0, usize::MAX),
+        (12, 0, 2),
+        (0, 5, 9),
+    ] {
+        memory.move_range(dst, src, len);
+    }
+    assert_eq!(memory.chunk(0), [1; 6]);
+    assert_eq!(memory.chunk(6), [2; 7]);
+    for offset in [0, 5, 6, 12, 13, usize::MAX] {
+        let chunk = memory.chunk(offset).len();
+        assert_eq!(memory.contiguous_after(offset), chunk, "at {offset}");
+    }
+    memory.move_range(5, 6, 7);
+    assert_eq!(memory.chunk(0), [1, 1, 1, 1, 1, 2]);
+}
