@@ -16,10 +16,7 @@ pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
     let mut report = Report::default();
     if !workspace.has("valgrind") {
         let reason = "instruction counts: valgrind is not here (`apt-get install valgrind`)";
-        match effort {
-            Effort::Local => report.not_run(reason),
-            Effort::Ci => report.fault(reason),
-        }
+        report.missing(effort, reason);
         return report;
     }
     let mut command = bench(workspace, &["--only", "counts"].map(String::from));

@@ -18,10 +18,7 @@ const LLVM: &str = "22";
 pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
     let mut report = Report::default();
     if let Err(reason) = Tools::find(workspace) {
-        match effort {
-            Effort::Ci => report.fault(reason),
-            Effort::Local => report.not_run(format!("COVERAGE: {reason}")),
-        }
+        report.missing(effort, format!("COVERAGE: {reason}"));
         return report;
     }
     let words = [

@@ -98,10 +98,7 @@ pub(crate) fn run(workspace: &Workspace, effort: Effort) -> Report {
         cargo(&mut report, &words);
     } else {
         let reason = "cargo deny: packages for other systems are not here (`cargo fetch --locked`)";
-        match effort {
-            Effort::Local => report.not_run(reason),
-            Effort::Ci => report.fault(reason),
-        }
+        report.missing(effort, reason);
     }
 
     report.count("cargo commands", commands, COMMANDS_FLOOR);

@@ -43,10 +43,6 @@ const ASAN_WORDS: Words = Words {
 /// Runs both tools; one that is missing is named, and on a build server a fault.
 pub(crate) fn run(workspace: &Workspace, effort: Effort) -> Report {
     let mut report = Report::default();
-    let missing = |report: &mut Report, what: &str| match effort {
-        Effort::Local => report.not_run(what),
-        Effort::Ci => report.fault(what),
-    };
     if workspace.has("valgrind") {
         let command = |words: &[&str]| {
             let front = ["test", "-p", PACKAGE, "--config", VALGRIND];
@@ -54,8 +50,8 @@ pub(crate) fn run(workspace: &Workspace, effort: Effort) -> Report {
         };
         watch(command, &VALGRIND_WORDS, &mut report);
     } else {
-        missing(
-            &mut report,
+        report.missing(
+            effort,
             "valgrind: not installed (`apt-get install valgrind`)",
         );
     }
@@ -72,8 +68,8 @@ pub(crate) fn run(workspace: &Workspace, effort: Effort) -> Report {
         };
         watch(command, &ASAN_WORDS, &mut report);
     } else {
-        missing(
-            &mut report,
+        report.missing(
+            effort,
             "AddressSanitizer: needs a nightly toolchain on x86-64 Linux \
              (`rustup toolchain install nightly`)",
         );

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::workspace::Effort;
+
 /// The findings of one check. It goes on after a fault, so that one run shows all of them.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -54,6 +56,14 @@ impl Report {
     /// Something could not be looked at on this machine.
     pub(crate) fn not_run(&mut self, what: impl Into<String>) {
         self.not_run.push(what.into());
+    }
+
+    /// Something is not on this machine: named as not run, and on a build server a fault.
+    pub(crate) fn missing(&mut self, effort: Effort, what: impl Into<String>) {
+        match effort {
+            Effort::Local => self.not_run(what),
+            Effort::Ci => self.fault(what),
+        }
     }
 
     /// Runs `command` with its output shown; an exit status other than 0 is a fault.
@@ -136,6 +146,16 @@ mod tests {
         assert!(report.passed());
         report.count("tests", 2, 3);
         assert!(!report.passed());
+    }
+
+    #[test]
+    fn what_is_missing_is_a_fault_on_a_build_server_alone() {
+        let mut report = Report::default();
+        report.missing(Effort::Local, "a tool");
+        assert!(report.passed());
+        assert_eq!(report.skipped(), ["a tool"]);
+        report.missing(Effort::Ci, "a tool");
+        assert_eq!(report.faults(), ["a tool"]);
     }
 
     #[test]

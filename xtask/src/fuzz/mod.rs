@@ -65,10 +65,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<ExitCode,
 pub(crate) fn check(workspace: &Workspace, effort: Effort) -> Report {
     let mut report = Report::default();
     if let Err(reason) = build::tool(workspace) {
-        match effort {
-            Effort::Ci => report.fault(reason),
-            Effort::Local => report.not_run(format!("FUZZING: {reason}")),
-        }
+        report.missing(effort, format!("FUZZING: {reason}"));
         return report;
     }
     let Some(binaries) = build(workspace, Sanitizer::None, &mut report) else {
