@@ -1,6 +1,6 @@
 //! The memory of one metadata block.
 
-use extentwise_core::extent_buffer::{BlockMemory, Scattered};
+use extentwise_core::extent_buffer::{BlockMemory, Contiguous, Scattered};
 
 use crate::part::{Pages, Part};
 use crate::{Backing, NodeGeometry};
@@ -116,16 +116,7 @@ impl BlockMemory for NodeMemory {
     #[inline]
     fn move_chunk(&mut self, dst: usize, src: usize, len: usize) {
         match &mut self.bytes {
-            Bytes::One(part) => {
-                let bytes = part.as_mut();
-                let (from, to) = (src.checked_add(len), dst.checked_add(len));
-                if let (Some(from), Some(to)) = (from, to)
-                    && from <= bytes.len()
-                    && to <= bytes.len()
-                {
-                    bytes.copy_within(src..from, dst);
-                }
-            }
+            Bytes::One(part) => Contiguous::new(part.as_mut()).move_chunk(dst, src, len),
             Bytes::Pages(pages) => pages.move_chunk(dst, src, len),
         }
     }

@@ -28,7 +28,8 @@ pub trait BlockMemory {
         None
     }
 
-    /// Bytes of [`chunk`](Self::chunk).
+    /// Bytes from `offset` to the end of what lies contiguously there: the
+    /// length of [`chunk`](Self::chunk).
     fn contiguous_after(&self, offset: usize) -> usize {
         self.chunk(offset).len()
     }
@@ -262,19 +263,6 @@ impl<L: PageList> Scattered<L> {
         let at = self.first_offset.saturating_add(offset);
         (at >> self.page_shift, at & ((1 << self.page_shift) - 1))
     }
-
-    /// Bytes from `offset` to the end of its page or of the block.
-    #[inline]
-    const fn chunk_len(&self, offset: usize) -> usize {
-        let (_, into) = self.locate(offset);
-        let in_page = (1 << self.page_shift) - into;
-        let in_block = self.len.saturating_sub(offset);
-        if in_page < in_block {
-            in_page
-        } else {
-            in_block
-        }
-    }
 }
 
 impl<L: PageList> BlockMemory for Scattered<L> {
@@ -286,7 +274,7 @@ impl<L: PageList> BlockMemory for Scattered<L> {
     #[inline]
     fn chunk(&self, offset: usize) -> &[u8] {
         let (page, into) = self.locate(offset);
-        let len = self.chunk_len(offset);
+        let len = self.contiguous_after(offset);
         let bytes = self.pages.page(page).get(into..into + len);
         bytes.unwrap_or_default()
     }
@@ -294,14 +282,16 @@ impl<L: PageList> BlockMemory for Scattered<L> {
     #[inline]
     fn chunk_mut(&mut self, offset: usize) -> &mut [u8] {
         let (page, into) = self.locate(offset);
-        let len = self.chunk_len(offset);
+        let len = self.contiguous_after(offset);
         let bytes = self.pages.page_mut(page).get_mut(into..into + len);
         bytes.unwrap_or_default()
     }
 
     #[inline]
     fn contiguous_after(&self, offset: usize) -> usize {
-        self.chunk_len(offset)
+        let (_, into) = self.locate(offset);
+        let in_page = (1 << self.page_shift) - into;
+        in_page.min(self.len.saturating_sub(offset))
     }
 
     #[inline]
